@@ -1,0 +1,54 @@
+#include "tensor/parallel.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "tapehead.h"
+
+/* A piece of this many element operations takes some 5 to 10 microseconds, several times what OpenMP
+ * needs to hand one out; below it a second thread does not pay. */
+#define PIECE_COST 16384
+
+static atomic_int requested; /* 0: OpenMP's default */
+static atomic_bool in_forked_child;
+
+/* GNU OpenMP's threads do not survive fork(), and its next parallel region in the child waits for
+ * them forever: a child therefore works on one thread. */
+static void after_fork(void) { atomic_store(&in_forked_child, true); }
+
+__attribute__((constructor)) static void watch_forks(void) {
+  pthread_atfork(NULL, NULL, after_fork);
+}
+
+th_status th_set_threads(int threads) {
+  if (threads < 0 || threads > 4096) return TH_ERR_VALUE;
+  atomic_store(&requested, threads);
+  return TH_OK;
+}
+
+int th_threads(void) {
+  if (atomic_load(&in_forked_child)) return 1;
+  int threads = atomic_load(&requested);
+  return threads > 0 ? threads : omp_get_max_threads();
+}
+
+ptrdiff_t th__grain(ptrdiff_t cost) {
+  if (cost < 1) cost = 1;
+  return cost >= PIECE_COST ? 1 : PIECE_COST / cost;
+}
+
+void th__parallel(ptrdiff_t count, ptrdiff_t grain, th__piece *piece, const void *context) {
+  if (count <= 0) return;
+  if (grain < 1) grain = 1;
+  ptrdiff_t pieces = (count - 1) / grain + 1;
+  int threads = pieces > 1 ? th_threads() : 1;
+  if (threads > pieces) threads = (int)pieces;
+  if (threads > 1) {
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (ptrdiff_t i = 0; i < pieces; i++)
+      piece(context, i * grain, i + 1 < pieces ? (i + 1) * grain : count);
+  } else
+    for (ptrdiff_t i = 0; i < pieces; i++)
+      piece(context, i * grain, i + 1 < pieces ? (i + 1) * grain : count);
+}
