@@ -28,9 +28,8 @@ static const tolerance tolerances[] = {[TH_F32] = {4e-6, 2e-5}, [TH_F64] = {1e-1
 /* A tensor on the tape with the given values (row-major doubles, rounded to dtype). */
 static inline th_tensor *make(th_tape *tape, th_dtype dtype, int ndim, const ptrdiff_t *shape,
                               const double *values) {
-  th_tensor *x = dtype == TH_F32 || dtype == TH_F64
-                     ? th_input_grad(tape, dtype, ndim, shape, NULL)
-                     : th_input(tape, dtype, ndim, shape, NULL);
+  th_tensor *x = dtype == TH_F32 || dtype == TH_F64 ? th_input_grad(tape, dtype, ndim, shape, NULL)
+                                                    : th_input(tape, dtype, ndim, shape, NULL);
   cr_assert_not_null(x, "%s", th_tape_message(tape));
   th_tensor_write(x, values);
   return x;

@@ -71,7 +71,8 @@ bool th__ready(th_tape *tape, const char *op, int count, th_tensor *const *input
   if (tape == NULL || tape->error.status != TH_OK) return false;
   for (int i = 0; i < count; i++)
     if (inputs[i] == NULL) {
-      th_fail(tape, TH_ERR_VALUE, op, "input %d is NULL; was it made on another tape that failed?", i);
+      th_fail(tape, TH_ERR_VALUE, op, "input %d is NULL; was it made on another tape that failed?",
+              i);
       return false;
     } else if (inputs[i]->tape != NULL && inputs[i]->tape != tape) {
       th_fail(tape, TH_ERR_STATE, op, "input %d lives on another tape; th_input() copies it", i);
@@ -92,8 +93,8 @@ bool th__same_dtype(th_tape *tape, const char *op, int count, th_tensor *const *
     }
     if (first == NULL) first = x;
     if (x->dtype != first->dtype) {
-      th_fail(tape, TH_ERR_DTYPE, op, "input %d is %s but input 0 is %s; use one type throughout", i,
-              th_dtype_name(x->dtype), th_dtype_name(first->dtype));
+      th_fail(tape, TH_ERR_DTYPE, op, "input %d is %s but input 0 is %s; use one type throughout",
+              i, th_dtype_name(x->dtype), th_dtype_name(first->dtype));
       return false;
     }
   }

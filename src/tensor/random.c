@@ -9,10 +9,10 @@
 /* Counter words: 0 and 1 hold the place i (4 words a block, so 2 numbers of 64 bits), 2 and 3 hold
  * step and purpose. Steps beyond 2^32 fold their upper half into the key. */
 static philox4x32_ctr_t block(th_random stream, uint64_t place) {
-  philox4x32_ctr_t counter = {{(uint32_t)place, (uint32_t)(place >> 32), (uint32_t)stream.step,
-                               stream.purpose}};
-  philox4x32_key_t key = {{(uint32_t)stream.seed, (uint32_t)(stream.seed >> 32) ^
-                                                      (uint32_t)(stream.step >> 32)}};
+  philox4x32_ctr_t counter = {
+      {(uint32_t)place, (uint32_t)(place >> 32), (uint32_t)stream.step, stream.purpose}};
+  philox4x32_key_t key = {
+      {(uint32_t)stream.seed, (uint32_t)(stream.seed >> 32) ^ (uint32_t)(stream.step >> 32)}};
   return philox4x32(counter, key);
 }
 

@@ -23,8 +23,8 @@ th_status th__shape_count(const char *who, th_dtype dtype, int ndim, const ptrdi
     if (shape[i] == 0)
       empty = true;
     else if (__builtin_mul_overflow(product, shape[i], &product))
-      return th__error(error, TH_ERR_SHAPE, "%s: the product of the dimensions overflows at axis %d",
-                       who, i);
+      return th__error(error, TH_ERR_SHAPE,
+                       "%s: the product of the dimensions overflows at axis %d", who, i);
   }
   if (__builtin_mul_overflow(product, (ptrdiff_t)th_dtype_size(dtype), &bytes))
     return th__error(error, TH_ERR_SHAPE, "%s: %td elements of %s are more than memory can address",
@@ -51,8 +51,8 @@ bool th__shape_equal(int ndim_a, const ptrdiff_t *a, int ndim_b, const ptrdiff_t
 const char *th__shape_text(char buffer[TH__SHAPE_TEXT], int ndim, const ptrdiff_t *shape) {
   int used = snprintf(buffer, TH__SHAPE_TEXT, "[");
   for (int i = 0; i < ndim && used < TH__SHAPE_TEXT - 1; i++)
-    used += snprintf(buffer + used, (size_t)(TH__SHAPE_TEXT - used), "%s%td", i ? ", " : "",
-                     shape[i]);
+    used +=
+        snprintf(buffer + used, (size_t)(TH__SHAPE_TEXT - used), "%s%td", i ? ", " : "", shape[i]);
   if (used < TH__SHAPE_TEXT - 1)
     snprintf(buffer + used, (size_t)(TH__SHAPE_TEXT - used), "]");
   else

@@ -207,7 +207,8 @@ void th_tensor_zero_grad(th_tensor *tensor) {
 
 void th_tensor_set_name(th_tensor *tensor, const char *name) {
   size_t length = strnlen(name, NAME_BYTES - 1);
-  char *copy = tensor->tape != NULL ? th_tape_alloc(tensor->tape, length + 1) : th__alloc(length + 1);
+  char *copy =
+      tensor->tape != NULL ? th_tape_alloc(tensor->tape, length + 1) : th__alloc(length + 1);
   if (copy == NULL) return;
   memcpy(copy, name, length);
   copy[length] = '\0';

@@ -21,9 +21,7 @@ static void backward_rows(const void *context, ptrdiff_t begin, ptrdiff_t end) {
 }
 
 static th_status backward(th_node *node) {
-  rows_of r = {.y = th_node_output(node),
-               .dy = th_node_upstream(node),
-               .dx = th_node_grad(node, 0)};
+  rows_of r = {.y = th_node_output(node), .dy = th_node_upstream(node), .dx = th_node_grad(node, 0)};
   r.n = th__dim(r.y, -1);
   if (r.n > 0) th__parallel(r.y->count / r.n, th__grain(4 * r.n), backward_rows, &r);
   return TH_OK;
@@ -37,7 +35,8 @@ static th_tensor *run(th_tape *tape, th_tensor *const *in, const void *context) 
 static const th_check checks[] = {
     {"", run, .input_count = 1, .inputs = {{"x", TH_FILL_NORMAL, 0, 2, {3, 5}}}},
     {"saturated", run, .input_count = 1, .inputs = {{"x", TH_FILL_NORMAL, 8, 2, {4, 6}}}},
-    {"large", run, .large = true, .input_count = 1, .inputs = {{"x", TH_FILL_NORMAL, 0, 3, {4, 32, 64}}}},
+    {"large", run, .large = true, .input_count = 1,
+     .inputs = {{"x", TH_FILL_NORMAL, 0, 3, {4, 32, 64}}}},
     {0}};
 
 const th_op th__op_softmax = {"softmax", backward, checks};

@@ -93,9 +93,10 @@ th_tensor *th_split_heads(th_tape *tape, th_tensor *x, ptrdiff_t heads) {
   if (!TH__READY(tape, "split_heads", x)) return NULL;
   TH__REQUIRE(tape, x->ndim == 3, TH_ERR_SHAPE, "split_heads", "x is %s; [B, T, C] is expected",
               TH__TEXT(x));
-  TH__REQUIRE(tape, heads >= 1 && x->shape[2] % heads == 0, TH_ERR_SHAPE, "split_heads",
-              "the width %td does not divide into %td heads; choose a number of heads that divides it",
-              x->shape[2], heads);
+  TH__REQUIRE(
+      tape, heads >= 1 && x->shape[2] % heads == 0, TH_ERR_SHAPE, "split_heads",
+      "the width %td does not divide into %td heads; choose a number of heads that divides it",
+      x->shape[2], heads);
   ptrdiff_t width = x->shape[2] / heads;
   const ptrdiff_t *s = x->strides;
   return th__view(tape, x, 4, (ptrdiff_t[]){x->shape[0], heads, x->shape[1], width},

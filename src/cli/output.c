@@ -1,0 +1,54 @@
+/* output.c: messages, and files that are written whole or not at all. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "io/file.h"
+
+int cli_error(const char *command, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fprintf(stderr, "tapehead %s: ", command);
+  vfprintf(stderr, format, args);
+  fputc('\n', stderr);
+  va_end(args);
+  return EXIT_USAGE;
+}
+
+bool cli_progress(void) { return isatty(STDERR_FILENO); }
+
+bool cli_colour(FILE *stream) {
+  const char *no = getenv("NO_COLOR");
+  return (no == NULL || no[0] == '\0') && isatty(fileno(stream));
+}
+
+bool cli_write_json(const char *command, const char *path, json_t *document) {
+  char *text =
+      document == NULL ? NULL : json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+  json_decref(document);
+  if (text == NULL) {
+    cli_error(command, "out of memory while writing JSON");
+    return false;
+  }
+  bool written = true;
+  if (strcmp(path, "-") == 0)
+    puts(text); /* main() checks that it arrived */
+  else {
+    th_error error;
+    written = th__write_file(path, text, strlen(text), &error) == TH_OK;
+    if (!written) cli_error(command, "%s", error.message);
+  }
+  free(text);
+  return written;
+}
+
+bool cli_check_writable(const char *command, const char *path) {
+  th_error error;
+  if (path == NULL || strcmp(path, "-") == 0 || th__check_writable(path, &error) == TH_OK)
+    return true;
+  cli_error(command, "%s", error.message);
+  return false;
+}
