@@ -1,6 +1,4 @@
-/* select.c: chooses the kernels once, when the library is loaded, and makes BLAS single-threaded.
- * Compiled once, unlike the op files. */
-#include <cblas.h>
+/* select.c: chooses the kernels once, when the library is loaded. Compiled once, unlike the op files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,9 +39,4 @@ static void choose(void) {
 static void choose(void) {}
 #endif
 
-/* BLAS gets one thread: our pieces are what runs in parallel, and a product outside a parallel
- * region would otherwise start a team of its own. */
-__attribute__((constructor)) static void at_load(void) {
-  choose();
-  openblas_set_num_threads(1);
-}
+__attribute__((constructor)) static void at_load(void) { choose(); }

@@ -38,17 +38,27 @@ ptrdiff_t th__grain(ptrdiff_t cost) {
   return cost >= PIECE_COST ? 1 : PIECE_COST / cost;
 }
 
+/* BLAS runs single-threaded inside a parallel region, but outside one it starts a team of its own
+ * unless this thread's OpenMP setting is 1. That setting is the caller's: it is put back. */
+static void run_serially(ptrdiff_t count, ptrdiff_t grain, th__piece *piece, const void *context) {
+  int callers = omp_get_max_threads();
+  if (callers > 1) omp_set_num_threads(1);
+  for (ptrdiff_t begin = 0; begin < count; begin += grain)
+    piece(context, begin, count - begin > grain ? begin + grain : count);
+  if (callers > 1) omp_set_num_threads(callers);
+}
+
 void th__parallel(ptrdiff_t count, ptrdiff_t grain, th__piece *piece, const void *context) {
   if (count <= 0) return;
   if (grain < 1) grain = 1;
   ptrdiff_t pieces = (count - 1) / grain + 1;
   int threads = pieces > 1 ? th_threads() : 1;
   if (threads > pieces) threads = (int)pieces;
-  if (threads > 1) {
+  if (threads == 1) {
+    run_serially(count, grain, piece, context);
+    return;
+  }
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-    for (ptrdiff_t i = 0; i < pieces; i++)
-      piece(context, i * grain, i + 1 < pieces ? (i + 1) * grain : count);
-  } else
-    for (ptrdiff_t i = 0; i < pieces; i++)
-      piece(context, i * grain, i + 1 < pieces ? (i + 1) * grain : count);
+  for (ptrdiff_t i = 0; i < pieces; i++)
+    piece(context, i * grain, i + 1 < pieces ? (i + 1) * grain : count);
 }

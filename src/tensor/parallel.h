@@ -9,7 +9,8 @@ typedef void th__piece(const void *context, ptrdiff_t begin, ptrdiff_t end);
 
 /* Cuts 0 .. count-1 into pieces of `grain` items and runs them, in parallel if there are several. The
  * cut depends on count and grain only, never on the number of threads: as long as two pieces write
- * to different memory, every number of threads gives the same bits. */
+ * to different memory, every number of threads gives the same bits. Products (BLAS) run on one thread
+ * inside a piece, and only there: call them nowhere else. */
 void th__parallel(ptrdiff_t count, ptrdiff_t grain, th__piece *piece, const void *context);
 
 /* Items per piece when one item costs about `cost` simple element operations (a load, a few
