@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ops/attention.h"
 #include "tapehead.h"
 
 #define KERNEL(name, ...) void(*name) __VA_ARGS__;

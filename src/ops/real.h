@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ops/attention.h"
+
 #if TH_REAL_BITS == 32
 #define real float
 #define RC(x) x##f

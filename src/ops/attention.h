@@ -1,0 +1,25 @@
+/* attention.h: what the attention kernels are told about one head. */
+#ifndef TH_OPS_ATTENTION_H
+#define TH_OPS_ATTENTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct th__attention_head {
+  ptrdiff_t n_q, n_k, d_k, d_v;
+  ptrdiff_t ldq, ldk, ldv, ldy; /* elements from one row to the next, in the gradients as well */
+  double scale;
+
+  /* Query i may attend to key j if all of these hold:
+   *   j < keys;   causal: j <= i + n_k - n_q;   keep != NULL: keep[i * ld_keep + j] != 0 */
+  ptrdiff_t keys; /* 0 .. n_k */
+  bool causal;
+  const uint8_t *keep;
+  ptrdiff_t ld_keep;
+
+  bool fill;  /* forward: somebody looks at all weights, so write the zeros nobody else reads */
+  bool plain; /* backward: the textbook form, without the shift */
+} th__attention_head;
+
+#endif
