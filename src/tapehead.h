@@ -390,7 +390,8 @@ TH_API th_optim *th_adamw_new(th_params *params, const th_adamw *options, th_err
 /* Adam: the same without decay; a weight_decay other than 0 is refused. */
 TH_API th_optim *th_adam_new(th_params *params, const th_adamw *options, th_error *error);
 
-TH_API void th_optim_set_lr(th_optim *optim, double lr);
+/* For schedules; 0 is legal. TH_ERR_VALUE, and nothing changed, unless lr is finite and >= 0. */
+TH_API th_status th_optim_set_lr(th_optim *optim, double lr);
 TH_API double th_optim_lr(const th_optim *optim);
 TH_API long th_optim_steps(const th_optim *optim); /* steps taken */
 
