@@ -1,0 +1,20 @@
+/* broadcast.h: what add, sub and mul share: aligning two shapes as NumPy does, and adding an operand's
+ * gradient up again where it was stretched. */
+#ifndef TH_AUTOGRAD_RECORD_BROADCAST_H
+#define TH_AUTOGRAD_RECORD_BROADCAST_H
+
+#include "autograd/tape.h"
+
+/* An op's forward kernel in either precision: y_i from a_i and b_i, i < n, with the strides given. */
+typedef void th__pair_kernel(th_dtype dtype, ptrdiff_t n, const void *a, ptrdiff_t sa,
+                             const void *b, ptrdiff_t sb, void *y);
+
+/* Checks a and b, computes and records op(a, b). */
+th_tensor *th__pair(th_tape *tape, const th_op *op, th__pair_kernel *kernel, th_tensor *a,
+                    th_tensor *b);
+
+/* Adds factor * dL/dy, times `other` element by element unless it is NULL, to the gradient of input i,
+ * summed over the axes along which input i was stretched. */
+th_status th__operand_backward(th_node *node, int i, double factor, const th_tensor *other);
+
+#endif
