@@ -67,8 +67,7 @@ static void add_nonfinite_keys(const th__attention_head *a, ptrdiff_t begin, ptr
   for (ptrdiff_t j = 0; j < limit_of(a, end - 1); j++) {
     if (th__finite_row(n, x + j * ldx)) continue;
     for (ptrdiff_t i = begin; i < end; i++)
-      if (sees(a, i, j))
-        add_row(n, factor * w[(i - begin) * a->n_k + j], x + j * ldx, y + i * ldy);
+      if (sees(a, i, j)) add_row(n, factor * w[(i - begin) * a->n_k + j], x + j * ldx, y + i * ldy);
   }
 }
 
@@ -79,8 +78,7 @@ static void add_nonfinite_queries(const th__attention_head *a, ptrdiff_t begin, 
   for (ptrdiff_t i = begin; i < end; i++) {
     if (th__finite_row(n, x + i * ldx)) continue;
     for (ptrdiff_t j = 0; j < limit_of(a, i); j++)
-      if (sees(a, i, j))
-        add_row(n, factor * w[(i - begin) * a->n_k + j], x + i * ldx, y + j * ldy);
+      if (sees(a, i, j)) add_row(n, factor * w[(i - begin) * a->n_k + j], x + i * ldx, y + j * ldy);
   }
 }
 
@@ -114,7 +112,8 @@ static void weights_row(ptrdiff_t limit, const uint8_t *keep, real *s) {
 void RN(attention_fwd)(const th__attention_head *a, ptrdiff_t begin, ptrdiff_t end, const real *q,
                        const real *k, const real *v, const real *v0, real *p, real *y) {
   ptrdiff_t rows = end - begin, n = a->n_k, width = limit_of(a, end - 1);
-  RN(gemm)(false, true, rows, width, a->d_k, a->scale, q + begin * a->ldq, a->ldq, k, a->ldk, 0, p, n);
+  RN(gemm)
+  (false, true, rows, width, a->d_k, a->scale, q + begin * a->ldq, a->ldq, k, a->ldk, 0, p, n);
   for (ptrdiff_t i = begin; i < end; i++) {
     ptrdiff_t limit = limit_of(a, i);
     real *p_row = p + (i - begin) * n;
@@ -159,7 +158,8 @@ void RN(attention_bwd)(const th__attention_head *a, ptrdiff_t begin, ptrdiff_t e
   ptrdiff_t rows = end - begin, n = a->n_k, width = limit_of(a, end - 1);
   real scale = (real)a->scale;
   if (dv != NULL) {
-    RN(gemm)(true, false, width, a->d_v, rows, 1, p, n, dy0 + begin * a->ldy, a->ldy, 1, dv, a->ldv);
+    RN(gemm)
+    (true, false, width, a->d_v, rows, 1, p, n, dy0 + begin * a->ldy, a->ldy, 1, dv, a->ldv);
     if (dy0 != dy) add_nonfinite_queries(a, begin, end, a->d_v, 1, p, dy, a->ldy, dv, a->ldv);
   }
   if (dq == NULL && dk == NULL) return;
@@ -171,11 +171,13 @@ void RN(attention_bwd)(const th__attention_head *a, ptrdiff_t begin, ptrdiff_t e
     fill(limit, width, ds + at, 0);
   }
   if (dq != NULL) {
-    RN(gemm)(false, false, rows, a->d_k, width, a->scale, ds, n, k0, a->ldk, 1, dq + begin * a->ldq, a->ldq);
+    RN(gemm)
+    (false, false, rows, a->d_k, width, a->scale, ds, n, k0, a->ldk, 1, dq + begin * a->ldq, a->ldq);
     if (k0 != k) add_nonfinite_keys(a, begin, end, a->d_k, scale, ds, k, a->ldk, dq, a->ldq);
   }
   if (dk != NULL) {
-    RN(gemm)(true, false, width, a->d_k, rows, a->scale, ds, n, q0 + begin * a->ldq, a->ldq, 1, dk, a->ldk);
+    RN(gemm)
+    (true, false, width, a->d_k, rows, a->scale, ds, n, q0 + begin * a->ldq, a->ldq, 1, dk, a->ldk);
     if (q0 != q) add_nonfinite_queries(a, begin, end, a->d_k, scale, ds, q, a->ldq, dk, a->ldk);
   }
 }

@@ -1,0 +1,269 @@
+/* Recording attention: q, k, v as they lie in memory (any strides, rows contiguous), block by block of
+ * queries. The output is [B, n_q, H, d_v] in memory and handed out as a view [B, H, n_q, d_v], so that
+ * joining the heads afterwards is free. Saves the weights, and only if a backward may come. */
+#include "autograd/record/attention.h"
+
+#include <math.h>
+
+/* Queries that are worked on together. Few with a causal mask, where a block reads only the keys its
+ * last query can see; more without, where BLAS likes them. */
+#define BLOCK_CAUSAL 32
+#define BLOCK 64
+/* Without a backward each piece keeps one block of weights: so many pieces at most. */
+#define MOST_PIECES 128
+
+typedef struct saved {
+  th__attention_masks masks;
+  const th_tensor *p; /* weights [B, H, n_q, n_k] */
+  double scale;
+  bool plain;
+} saved;
+
+typedef struct call {
+  const saved *saved;
+  th__attention_head head;       /* what all heads have in common */
+  ptrdiff_t heads, group;        /* H, and query heads per key head */
+  ptrdiff_t block, blocks;       /* queries per block, blocks per head */
+  ptrdiff_t grain;               /* items per piece */
+  const th_tensor *q, *k, *v;    /* inputs */
+  const th_tensor *q0, *k0, *v0; /* the same without their non-finite rows, or themselves */
+  const th_tensor *y, *dy, *dy0; /* in memory order, [B, n_q, H, d_v] */
+  th_tensor *dq, *dk, *dv;       /* NULL where not wanted */
+  const th_tensor *scratch;      /* [pieces, block, n_k], where not the weights themselves */
+} call;
+
+/* Elements from one row to the next; a single row may have any stride, BLAS insists on a width. */
+static ptrdiff_t row_step(const th_tensor *x, int axis) {
+  ptrdiff_t width = x->shape[3];
+  return x->strides[axis] < width ? width : x->strides[axis];
+}
+
+static call new_call(const saved *s, const th_tensor *q, const th_tensor *k, const th_tensor *v,
+                     const th_tensor *y) {
+  call c = {.saved = s, .q = q, .k = k, .v = v, .q0 = q, .k0 = k, .v0 = v, .y = y};
+  c.head = (th__attention_head){.n_q = q->shape[2],
+                                .n_k = k->shape[2],
+                                .d_k = q->shape[3],
+                                .d_v = v->shape[3],
+                                .ldq = row_step(q, 2),
+                                .ldk = row_step(k, 2),
+                                .ldv = row_step(v, 2),
+                                .ldy = row_step(y, 1),
+                                .scale = s->scale,
+                                .keys = k->shape[2],
+                                .causal = s->masks.causal,
+                                .ld_keep = s->masks.row_stride,
+                                .plain = s->plain};
+  c.heads = q->shape[1];
+  c.group = k->shape[1] > 0 ? q->shape[1] / k->shape[1] : 1;
+  c.block = c.head.causal ? BLOCK_CAUSAL : BLOCK;
+  if (c.block > c.head.n_q) c.block = c.head.n_q;
+  c.blocks = c.block > 0 ? (c.head.n_q - 1) / c.block + 1 : 0;
+  return c;
+}
+
+/* What one query costs, per key, in units of th__grain: `products` is the sum of the products' inner
+ * widths, which BLAS runs at some 16 multiply-adds per unit, `steps` is what the softmax costs. */
+static ptrdiff_t query_cost(const call *c, ptrdiff_t products, ptrdiff_t steps) {
+  return c->head.n_k * (steps + products / 16);
+}
+
+/* ---- one head ---- */
+
+static th__attention_head head_at(const call *c, ptrdiff_t b, ptrdiff_t h) {
+  const th__attention_masks *masks = &c->saved->masks;
+  th__attention_head head = c->head;
+  if (masks->key_lengths != NULL) head.keys = masks->key_lengths[b];
+  if (masks->keep != NULL)
+    head.keep = masks->keep + b * masks->batch_stride + h * masks->head_stride;
+  return head;
+}
+
+/* Row 0 of (sample, head) in x [B, H, n, d], and in x [B, n, H, d]; NULL for NULL. */
+static void *rows_at(const th_tensor *x, ptrdiff_t b, ptrdiff_t h) {
+  return x == NULL ? NULL : th__at(x, b * x->strides[0] + h * x->strides[1]);
+}
+static void *output_at(const th_tensor *x, ptrdiff_t b, ptrdiff_t h) {
+  return th__at(x, b * x->strides[0] + h * x->strides[2]);
+}
+static void *scratch_at(const call *c, ptrdiff_t begin) {
+  return th__at(c->scratch, begin / c->grain * c->block * c->head.n_k);
+}
+static void *weights_at(const call *c, ptrdiff_t b, ptrdiff_t h, ptrdiff_t i) {
+  return th__at(c->saved->p, ((b * c->heads + h) * c->head.n_q + i) * c->head.n_k);
+}
+
+/* ---- forward: an item is one block of one head ---- */
+
+static void forward_blocks(const void *context, ptrdiff_t begin, ptrdiff_t end) {
+  const call *c = context;
+  for (ptrdiff_t item = begin; item < end; item++) {
+    ptrdiff_t from = item % c->blocks * c->block, to = from + c->block;
+    ptrdiff_t h = item / c->blocks % c->heads, b = item / c->blocks / c->heads;
+    th__attention_head head = head_at(c, b, h);
+    void *p = c->saved->p != NULL ? weights_at(c, b, h, from) : scratch_at(c, begin);
+    TH__CALL(c->q->dtype, attention_fwd, &head, from, to < head.n_q ? to : head.n_q,
+             rows_at(c->q, b, h), rows_at(c->k, b, h / c->group), rows_at(c->v, b, h / c->group),
+             rows_at(c->v0, b, h / c->group), p, output_at(c->y, b, h));
+  }
+}
+
+static bool forward(th_tape *tape, call *c) {
+  if (th__attention_masked(&c->saved->masks) && (c->v0 = th__finite_rows(tape, c->v)) == NULL)
+    return false;
+  ptrdiff_t count = c->q->shape[0] * c->heads * c->blocks;
+  c->grain = th__grain(c->block * query_cost(c, c->head.d_k + c->head.d_v, 8));
+  if (c->saved->p == NULL) {
+    if (c->grain < (count - 1) / MOST_PIECES + 1) c->grain = (count - 1) / MOST_PIECES + 1;
+    ptrdiff_t pieces = (count + c->grain - 1) / c->grain;
+    c->scratch = th_output(tape, c->q->dtype, TH_SHAPE(pieces, c->block, c->head.n_k));
+    if (c->scratch == NULL) return false;
+  }
+  th__parallel(count, c->grain, forward_blocks, c);
+  return true;
+}
+
+/* ---- backward: an item is one key head of one sample, whose gradients have one writer ---- */
+
+static void backward_head(const call *c, ptrdiff_t b, ptrdiff_t h, void *ds) {
+  th__attention_head head = head_at(c, b, h);
+  ptrdiff_t key_head = h / c->group;
+  for (ptrdiff_t from = 0; from < head.n_q; from += c->block) {
+    ptrdiff_t to = from + c->block < head.n_q ? from + c->block : head.n_q;
+    TH__CALL(c->q->dtype, attention_bwd, &head, from, to, rows_at(c->q, b, h),
+             rows_at(c->k, b, key_head), rows_at(c->v, b, key_head), rows_at(c->q0, b, h),
+             rows_at(c->k0, b, key_head), weights_at(c, b, h, from), output_at(c->dy, b, h),
+             output_at(c->dy0, b, h), ds, rows_at(c->dq, b, h), rows_at(c->dk, b, key_head),
+             rows_at(c->dv, b, key_head));
+  }
+}
+
+static void backward_heads(const void *context, ptrdiff_t begin, ptrdiff_t end) {
+  const call *c = context;
+  ptrdiff_t key_heads = c->k->shape[1];
+  for (ptrdiff_t item = begin; item < end; item++)
+    for (ptrdiff_t i = 0; i < c->group; i++)
+      backward_head(c, item / key_heads, item % key_heads * c->group + i, scratch_at(c, begin));
+}
+
+/* Masked rows with Inf or NaN must not reach the sums: see src/ops/attention.c. */
+static bool set_nonfinite_apart(th_tape *tape, call *c) {
+  if (!th__attention_masked(&c->saved->masks)) return true;
+  if (c->dq != NULL) c->k0 = th__finite_rows(tape, c->k);
+  if (c->dk != NULL) c->q0 = th__finite_rows(tape, c->q);
+  if (c->dv != NULL) c->dy0 = th__finite_rows(tape, c->dy);
+  return c->k0 != NULL && c->q0 != NULL && c->dy0 != NULL;
+}
+
+/* Inputs may be views of one tensor in which one item's keys are another's queries: one piece then. */
+static bool items_apart(const th_node *node) {
+  for (int i = 0; i < 3; i++)
+    for (int j = 0; j < i; j++)
+      if (th_node_grad(node, i) != NULL && th_node_grad(node, j) != NULL &&
+          !th__heads_apart(th_node_input(node, i), th_node_input(node, j)))
+        return false;
+  return true;
+}
+
+static th_status backward(th_node *node) {
+  th_tensor *y = th_node_output(node);
+  call c = new_call(th_node_saved(node), th_node_input(node, 0), th_node_input(node, 1),
+                    th_node_input(node, 2), y);
+  c.dy = c.dy0 = th_node_upstream(node);
+  c.dq = th_node_grad(node, 0);
+  c.dk = th_node_grad(node, 1);
+  c.dv = th_node_grad(node, 2);
+  ptrdiff_t count = c.k->shape[0] * c.k->shape[1];
+  if (count == 0 || c.blocks == 0) return TH_OK;
+
+  ptrdiff_t queries = c.group * c.head.n_q;
+  c.grain = items_apart(node)
+                ? th__grain(queries * query_cost(&c, 2 * (c.head.d_k + c.head.d_v), 6))
+                : count;
+  c.scratch =
+      th_output(y->tape, y->dtype, TH_SHAPE((count + c.grain - 1) / c.grain, c.block, c.head.n_k));
+  if (c.scratch == NULL || !set_nonfinite_apart(y->tape, &c)) return TH_ERR_MEMORY;
+  th__parallel(count, c.grain, backward_heads, &c);
+  return TH_OK;
+}
+
+const th_op th__op_attention = {"attention", backward, th__attention_checks};
+
+/* ---- recording ---- */
+
+static bool shapes_fit(th_tape *tape, const th_tensor *q, const th_tensor *k, const th_tensor *v) {
+  const char *why = NULL;
+  if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4)
+    why = "[B, H, n_q, d_k], [B, Hk, n_k, d_k] and [B, Hk, n_k, d_v] are expected";
+  else if (q->shape[0] != k->shape[0] || k->shape[0] != v->shape[0])
+    why = "the batch size (axis 0) must be one";
+  else if (k->shape[1] != v->shape[1] || k->shape[2] != v->shape[2])
+    why = "k and v must have the same heads and keys (axes 1 and 2)";
+  else if (q->shape[3] != k->shape[3] || q->shape[3] == 0)
+    why = "q and k must have the same width d_k >= 1 (axis 3)";
+  else if (q->shape[1] > 0 && (k->shape[1] == 0 || q->shape[1] % k->shape[1] != 0))
+    why = "the heads of k and v must divide those of q (axis 1)";
+  if (why == NULL) return true;
+  th_fail(tape, TH_ERR_SHAPE, "attention", "q is %s, k %s, v %s; %s", TH__TEXT(q), TH__TEXT(k),
+          TH__TEXT(v), why);
+  return false;
+}
+
+static bool scale_of(th_tape *tape, const th_attention_options *options, ptrdiff_t d_k,
+                     double *scale) {
+  switch (options->scale) {
+  case TH_SCALE_SQRT: *scale = 1 / sqrt((double)d_k); return true;
+  case TH_SCALE_NONE: *scale = 1; return true;
+  case TH_SCALE_DK: *scale = 1 / (double)d_k; return true;
+  case TH_SCALE_FACTOR: *scale = options->factor; break;
+  default:
+    th_fail(tape, TH_ERR_VALUE, "attention", "scale is %d, which is no th_scale_kind",
+            (int)options->scale);
+    return false;
+  }
+  if (isfinite(*scale)) return true;
+  th_fail(tape, TH_ERR_VALUE, "attention", "factor is %g; a finite number is expected", *scale);
+  return false;
+}
+
+/* Checked inputs -> the node's output in memory order, [B, n_q, H, d_v]. */
+static th_tensor *attend(th_tape *tape, th_tensor *const *in, const th_attention_options *options,
+                         double scale) {
+  const th_tensor *q = in[0], *k = in[1], *v = in[2];
+  const th__attention_shape shape = {q->shape[0], q->shape[1], q->shape[2], k->shape[2]};
+  bool wanted = th__wanted(tape, 3, in);
+  saved s = {.scale = scale, .plain = options->plain_backward};
+  if (!th__attention_masks_make(tape, options, &shape, wanted, &s.masks)) return NULL;
+
+  th_tensor *p = NULL;
+  if (wanted || options->weights != NULL) {
+    p = th_output(tape, q->dtype, TH_SHAPE(shape.batch, shape.heads, shape.n_q, shape.n_k));
+    if (p == NULL) return NULL;
+  }
+  s.p = p;
+  th_tensor *y =
+      th_output(tape, q->dtype, TH_SHAPE(shape.batch, shape.n_q, shape.heads, v->shape[3]));
+  if (y == NULL) return NULL;
+  call c = new_call(&s, q, k, v, y);
+  c.head.fill = options->weights != NULL;
+  if (!forward(tape, &c)) return NULL;
+  y = th_record(tape, &th__op_attention, y, in, 3, &s, sizeof s);
+  if (y != NULL && options->weights != NULL) *options->weights = p;
+  return y;
+}
+
+th_tensor *th_attention(th_tape *tape, th_tensor *q, th_tensor *k, th_tensor *v,
+                        const th_attention_options *options) {
+  static const th_attention_options defaults = {0};
+  if (options == NULL) options = &defaults;
+  if (options->weights != NULL) *options->weights = NULL;
+  double scale = 1;
+  if (!TH__READY(tape, "attention", q, k, v) ||
+      !th__same_dtype(tape, "attention", 3, (th_tensor *[]){q, k, v}) ||
+      !shapes_fit(tape, q, k, v) || !scale_of(tape, options, q->shape[3], &scale))
+    return NULL;
+  th_tensor *in[] = {th__dense_rows(tape, q), th__dense_rows(tape, k), th__dense_rows(tape, v)};
+  if (in[0] == NULL || in[1] == NULL || in[2] == NULL) return NULL;
+  th_tensor *y = attend(tape, in, options, scale);
+  return y == NULL ? NULL : th_transpose(tape, y, 1, 2);
+}
