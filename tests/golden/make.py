@@ -167,6 +167,16 @@ def transpose():
                             options={"axis1": axis1, "axis2": axis2})
 
 
+def slice_():
+    """y = those of x with begin <= index < end on one axis; dx is 0 elsewhere."""
+    for axis, begin, end in (0, 1, 2), (1, 0, 2), (2, 1, 4):
+        part = tuple(slice(begin, end) if i == axis else slice(None) for i in range(3))
+        forward = lambda x: x[part]
+        yield differentiate(f"axis{axis}", f"axis {axis}, {begin} .. {end - 1}", forward, forward,
+                            {"x": Draw(f"slice {axis}").normal(2, 3, 5)},
+                            options={"axis": axis, "begin": begin, "end": end})
+
+
 def split_heads():
     """x (B, T, H*D) -> y (B, H, T, D): head h holds columns h*D .. h*D+D-1. And merge, the way back."""
     heads = 3
@@ -338,8 +348,8 @@ def layer_norm():
     yield single
 
 
-OPS = [add, sub, mul, scale, bias, relu, gelu, dropout, matmul, linear, transpose, split_heads, sum_, mean, softmax,
-       log_softmax, cross_entropy, embedding, layer_norm, models.attention, models.multi_head_attention, models.gpt,
+OPS = [add, sub, mul, scale, bias, relu, gelu, dropout, matmul, linear, transpose, slice_, split_heads, sum_, mean,
+       softmax, log_softmax, cross_entropy, embedding, layer_norm, models.attention, models.multi_head_attention, models.gpt,
        optimisers.sgd, optimisers.adam, optimisers.adamw, optimisers.clip]
 
 
