@@ -48,8 +48,8 @@ static th_status check_name(const th_params *params, const char *name, th_error 
     return th__error(error, TH_ERR_VALUE, "th_params_add: a parameter needs a name");
   if (strlen(name) > NAME_LIMIT)
     return th__error(error, TH_ERR_VALUE,
-                     "th_params_add: the name \"%.40s...\" has %zu bytes; at most %d are kept", name,
-                     strlen(name), NAME_LIMIT);
+                     "th_params_add: the name \"%.40s...\" has %zu bytes; at most %d are kept",
+                     name, strlen(name), NAME_LIMIT);
   if (th_params_find(params, name) != NULL)
     return th__error(error, TH_ERR_VALUE,
                      "th_params_add: there is a parameter \"%s\" already; use another name, or its "

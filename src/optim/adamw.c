@@ -67,8 +67,8 @@ th_optim *th_adamw_new(th_params *params, const th_adamw *options, th_error *err
 th_optim *th_adam_new(th_params *params, const th_adamw *options, th_error *error) {
   th_adamw o = options != NULL ? *options : (th_adamw){0};
   if (o.weight_decay != 0) {
-    th__error(error, TH_ERR_VALUE, "th_adam: weight_decay is %g, but Adam has none; use th_adamw_new",
-              o.weight_decay);
+    th__error(error, TH_ERR_VALUE,
+              "th_adam: weight_decay is %g, but Adam has none; use th_adamw_new", o.weight_decay);
     return NULL;
   }
   return make("th_adam", params, o, error);

@@ -9,8 +9,8 @@
 
 th_status th__check_lr(const char *who, double lr, th_error *error) {
   if (isfinite(lr) && lr >= 0) return TH_OK;
-  return th__error(error, TH_ERR_VALUE, "%s: lr is %g; a finite number of 0 or more is expected", who,
-                   lr);
+  return th__error(error, TH_ERR_VALUE, "%s: lr is %g; a finite number of 0 or more is expected",
+                   who, lr);
 }
 
 th_status th__check_share(const char *who, const char *what, double value, th_error *error) {

@@ -25,8 +25,8 @@ struct th_optim {
   ptrdiff_t slot_count;
   long steps;
   double lr;
-  double momentum;                         /* SGD */
-  double beta1, beta2, eps, weight_decay;  /* Adam, AdamW */
+  double momentum;                        /* SGD */
+  double beta1, beta2, eps, weight_decay; /* Adam, AdamW */
 };
 
 /* Makes an optimiser from a filled-in `start`, with the given number of moments (0, 1 or 2) for every

@@ -1,0 +1,12 @@
+/* purpose.h: the library's own random streams. Purposes from 2^31 on are reserved for them, so that no
+ * stream of a user, whatever his seed, repeats one of these. */
+#ifndef TH_TENSOR_PURPOSE_H
+#define TH_TENSOR_PURPOSE_H
+
+#include <stdint.h>
+
+#define TH__PURPOSE_INIT UINT32_C(0x80000000)          /* + number of the parameter */
+#define TH__PURPOSE_TASK_TRAINING UINT32_C(0x90000000) /* step: number of the batch */
+#define TH__PURPOSE_TASK_HELDOUT UINT32_C(0x90000001)
+
+#endif
