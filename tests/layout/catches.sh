@@ -36,7 +36,7 @@ caught ops "test_softmax.c has no golden values" "sed -i '/golden/d' tests/ops/t
 caught ops "no entry for th_softmax" "sed -i '/th_softmax(/d' src/tapehead.h"
 caught ops "no row for it" "sed -i '/^|.*softmax/d' docs/ops.md"
 caught ops "CHANGELOG.md has no line" "sed -i '/softmax/d' CHANGELOG.md"
-caught ops "th__op_none" "echo 'OP(none)' >>src/autograd/ops.def"
+caught ops "none: no src/autograd/record/none.c" "echo 'OP(none)' >>src/autograd/ops.def"
 caught ops "are not in src/ops/kernels.def" "touch src/ops/none.c"
 caught ops "no file in src/ops defines it" "echo 'KERNEL(none_fwd, (void))' >>src/ops/kernels.def"
 caught ops "nobody above src/ops calls it" "sed -i 's/softmax_bwd/softmax_fwd/' src/autograd/record/*.c"

@@ -5,8 +5,14 @@
 
 kernels=$(sed -n 's/^KERNEL(\([a-z0-9_]*\),.*/\1/p' src/ops/kernels.def)
 
+missing=""
 says() { # NAME FILE PATTERN WHAT
-  if [ ! -f "$2" ]; then finding "$1: no $2"; elif ! grep -qE "$3" "$2"; then finding "$1: $2 has no $4"; fi
+  if [ ! -f "$2" ]; then
+    [ "$missing" = "$1 $2" ] || finding "$1: no $2"
+    missing="$1 $2"
+  elif ! grep -qE "$3" "$2"; then
+    finding "$1: $2 has no $4"
+  fi
 }
 
 [ -n "$(ops)" ] || finding "src/autograd/ops.def lists no op"
