@@ -349,7 +349,8 @@ def layer_norm():
 
 
 OPS = [add, sub, mul, scale, bias, relu, gelu, dropout, matmul, linear, transpose, slice_, split_heads, sum_, mean,
-       softmax, log_softmax, cross_entropy, embedding, layer_norm, models.attention, models.multi_head_attention, models.gpt,
+       softmax, log_softmax, cross_entropy, embedding, layer_norm,
+       models.attention, models.multi_head_attention, models.gpt,
        optimisers.sgd, optimisers.adam, optimisers.adamw, optimisers.clip]
 
 
