@@ -121,7 +121,7 @@ th_tensor *th__pair(th_tape *tape, const th_op *op, th__pair_kernel *kernel, th_
 
 /* ---- backward ---- */
 
-enum { DX, DY, OTHER };
+enum { DX, DY, OTHER }; /* places in data and stride */
 
 /* The loop over dy, taken apart into axes that dx has and axes that are summed. */
 typedef struct fold {
@@ -209,8 +209,11 @@ static bool dense_like(const th_tensor *x, const th_tensor *y) {
 
 static void dense_elements(const void *context, ptrdiff_t begin, ptrdiff_t end) {
   const fold *f = context;
-  TH__CALL(f->dtype, add_bwd, end - begin, f->factor, element(f, DY, begin), 1,
-           element(f, DX, begin));
+  void *dx = element(f, DX, begin), *dy = element(f, DY, begin), *other = element(f, OTHER, begin);
+  if (other != NULL)
+    TH__CALL(f->dtype, mul_bwd, end - begin, dy, other, dx);
+  else
+    TH__CALL(f->dtype, add_bwd, end - begin, f->factor, dy, 1, dx);
 }
 
 th_status th__operand_backward(th_node *node, int i, double factor, const th_tensor *other) {
@@ -218,7 +221,7 @@ th_status th__operand_backward(th_node *node, int i, double factor, const th_ten
   if (dx == NULL || dy->count == 0) return TH_OK;
   fold f = {.dtype = dy->dtype, .factor = factor, .data = {dx->data, dy->data}};
   if (other != NULL) f.data[OTHER] = other->data;
-  if (other == NULL && dense_like(dx, dy)) {
+  if (dense_like(dx, dy) && (other == NULL || (factor == 1.0 && dense_like(other, dy)))) {
     th__parallel(dy->count, th__grain(1), dense_elements, &f);
     return TH_OK;
   }

@@ -1,0 +1,28 @@
+/* sub: y = a - b, element by element.
+ * Shapes    a b y dy : n elements, a and b with strides sa and sb (0 repeats one element: a
+ *           stretched axis), y and dy contiguous
+ * Forward   y_i = a_i - b_i
+ * Saves     nothing
+ * Backward  with g = dL/dy: dL/da_i = g_i and dL/db_i = -g_i: add_bwd (add.c) with factors 1 and -1,
+ *           sum_fwd (sum.c) with the same where an operand was stretched
+ * Writes    y: overwrites.
+ * Checks    a - b = -(b - a); x - x = 0, gradient 0.   tests/ops/test_sub.c */
+#include "ops/real.h"
+
+/* Called with constant strides where they are common, so that each call becomes its own loop. */
+static inline void loop(ptrdiff_t n, const real *a, ptrdiff_t sa, const real *b, ptrdiff_t sb,
+                        real *restrict y) {
+#pragma omp simd
+  for (ptrdiff_t i = 0; i < n; i++) y[i] = a[i * sa] - b[i * sb];
+}
+
+void RN(sub_fwd)(ptrdiff_t n, const real *a, ptrdiff_t sa, const real *b, ptrdiff_t sb, real *y) {
+  if (sa == 1 && sb == 1)
+    loop(n, a, 1, b, 1, y);
+  else if (sa == 1 && sb == 0)
+    loop(n, a, 1, b, 0, y);
+  else if (sa == 0 && sb == 1)
+    loop(n, a, 0, b, 1, y);
+  else
+    loop(n, a, sa, b, sb, y);
+}
