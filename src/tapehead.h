@@ -247,7 +247,8 @@ TH_API th_tensor *th_cross_entropy(th_tape *tape, th_tensor *logits, const th_te
 TH_API th_tensor *th_embedding(th_tape *tape, th_tensor *table, const th_tensor *ids);
 
 /* A stream of random numbers: depends on these three only, never on threads or on what was drawn
- * before. `purpose` tells streams of one seed apart, `step` is usually the training step. */
+ * before. `purpose` tells streams of one seed apart (use numbers below 2^31: the library's own streams
+ * lie above), `step` is usually the training step. */
 typedef struct th_random {
   uint64_t seed;
   uint32_t purpose;
@@ -334,12 +335,15 @@ TH_API void th_init_uniform(th_tensor *tensor, double low, double high, th_rando
 /* A model: parameters and a configuration. */
 typedef struct th_model th_model;
 TH_API void th_model_free(th_model *model);
-TH_API th_params *th_model_params(const th_model *model);
+TH_API th_params *th_model_params(const th_model *model); /* NULL for NULL */
 
 /* A decoder-only transformer in the GPT-2 layout (Radford et al. 2019): token + learned position
  * embeddings; per layer x += attention(norm(x)), x += feed-forward(norm(x)); a last norm; logits by
- * the token table (tied). Initialisation: GPT-2's, N(0, 0.02^2), residual projections divided by
- * sqrt(2 layers), biases 0, gains 1. Fields left 0 take the value in brackets. */
+ * the token table (tied). Initialisation: GPT-2's, N(0, 0.02^2), the projections that end in a
+ * residual divided by the root of their number (2 layers, or layers without feed-forward), biases 0,
+ * gains 1. Fields left 0 take the value in brackets. Names of parameters: those of GPT-2, wte.weight,
+ * wpe.weight, h.0.ln_1.weight, h.0.ln_1.bias, h.0.attn.c_attn.weight ..., ln_f.bias; matrices are
+ * [out, in], c_attn stacks the rows of W_q, W_k and W_v. */
 typedef struct th_gpt {
   ptrdiff_t layers, heads, width, context, vocab;
   ptrdiff_t head_width;   /* d_k of queries and keys [width / heads]; values stay width / heads */
@@ -352,11 +356,14 @@ typedef struct th_gpt {
   th_dtype dtype;         /* [TH_F32] */
 } th_gpt;
 TH_API th_model *th_gpt_new(const th_gpt *config, uint64_t seed, th_error *error);
+/* Its configuration, with zeros replaced by what they stood for. NULL for NULL. */
+TH_API const th_gpt *th_model_gpt(const th_model *model);
 
 /* What one pass may be asked for; NULL or zeros: evaluation, nothing kept. */
 typedef struct th_gpt_pass {
   bool training;        /* dropout on */
-  th_random stream;     /* for dropout */
+  th_random stream;     /* for dropout: step = the training step, purpose < 65536; each place that
+                           drops adds its own multiple of 65536 */
   th_tensor **weights;  /* `layers` entries, receive the attention weights [B, H, T, T], detached */
 } th_gpt_pass;
 /* tokens TH_I32 [B, T], T <= context -> logits [B, T, V]. */
@@ -421,15 +428,15 @@ typedef enum th_task_kind {
   TH_TASK_COPY,      /* a random word, a separator, then the word again */
   TH_TASK_REVERSE,   /* ... then the word backwards */
   TH_TASK_SORT,      /* ... then its letters sorted */
-  TH_TASK_RECALL,    /* key value key value ... key: the answer is the key's value */
-  TH_TASK_INDUCTION, /* random tokens in which a pair comes back: its second token is the answer */
+  TH_TASK_RECALL,    /* key value key value ..., then keys again: each is answered with its value */
+  TH_TASK_INDUCTION, /* random tokens in which a passage comes back: at each, the next is the answer */
   TH_TASK_COUNT
 } th_task_kind;
 
 typedef struct th_task_options {
   th_task_kind kind;
   ptrdiff_t seq, batch; /* tokens per sequence, sequences per batch */
-  ptrdiff_t vocab;      /* symbols; 0: the task's own default */
+  ptrdiff_t vocab;      /* symbols, without the separator; 0: the task's own default */
   uint64_t seed;
 } th_task_options;
 
@@ -441,8 +448,10 @@ typedef struct th_batch {
 typedef struct th_task th_task;
 TH_API th_task *th_task_new(const th_task_options *options, th_error *error);
 TH_API void th_task_free(th_task *task);
-TH_API ptrdiff_t th_task_vocab(const th_task *task);
-/* Training batch 0, 1, 2, ... ; and any batch by number, from the training or the held-out stream. */
+TH_API ptrdiff_t th_task_vocab(const th_task *task); /* tokens: the symbols and the separator */
+/* Training batch 0, 1, 2, ... ; and any batch by number, from the training or the held-out stream,
+ * which does not move the former. No sequence of the held-out stream ever occurs in training, of this
+ * seed or another (unless a task has so few, say fewer than 64, that all fall into one class). */
 TH_API th_batch th_task_next(th_task *task);
 TH_API th_batch th_task_batch(th_task *task, bool heldout, uint64_t number);
 
@@ -484,7 +493,109 @@ typedef struct th_check {
   th_check_input inputs[TH_MAX_INPUTS];
 } th_check;
 
-/* @gradcheck api@ */
+/* What a check found, from best to worst; the worst entry is the verdict of an input, the worst input
+ * that of the check. The first three do not count as a failure (th_verdict_ok).
+ *   pass         every entry right to the tolerance
+ *   below-floor  entries too small to be seen beside round-off, and claimed to be so
+ *   kink         entries without a derivative: what is claimed lies between the one-sided slopes
+ *   noisy        the function is not deterministic, or far rougher than round-off makes it
+ *   vacuous      could not have failed: loss constant in the input, nothing compared, or the gradient
+ *                never arrived
+ *   wrong        a gradient outside tolerance plus error bar, or one that is not finite */
+#define TH_VERDICT_LIST(X)                                                                         \
+  X(TH_PASS, "pass")                                                                               \
+  X(TH_BELOW_FLOOR, "below-floor")                                                                 \
+  X(TH_KINK, "kink")                                                                               \
+  X(TH_NOISY, "noisy")                                                                             \
+  X(TH_VACUOUS, "vacuous")                                                                         \
+  X(TH_WRONG, "wrong")
+
+typedef enum th_verdict {
+#define X(code, text) code,
+  TH_VERDICT_LIST(X)
+#undef X
+} th_verdict;
+TH_API const char *th_verdict_name(th_verdict verdict); /* "below-floor" */
+TH_API bool th_verdict_ok(th_verdict verdict);
+
+/* What is compared.
+ *   every       each dL/dx_i against differences along x_i
+ *   projection  (J^T v).u against v.(Ju) for random directions u
+ *   precision   the f32 backward against the f64 backward of the same inputs
+ *   auto        every coordinate where that is cheap, otherwise projections */
+#define TH_CHECK_MODE_LIST(X)                                                                      \
+  X(TH_CHECK_AUTO, "auto")                                                                         \
+  X(TH_CHECK_EVERY, "every")                                                                       \
+  X(TH_CHECK_PROJECTION, "projection")                                                             \
+  X(TH_CHECK_PRECISION, "precision")
+
+typedef enum th_check_mode {
+#define X(code, text) code,
+  TH_CHECK_MODE_LIST(X)
+#undef X
+} th_check_mode;
+TH_API const char *th_check_mode_name(th_check_mode mode);
+
+/* Fields left 0 take the value in brackets. */
+typedef struct th_gradcheck_options {
+  th_check_mode mode; /* EVERY, PROJECTION or [AUTO: EVERY up to 20000 coordinates in all] */
+  uint64_t seed;      /* of the upstream gradient, of directions, and of th_gradcheck_case's inputs */
+  double tolerance;   /* relative [1e-7] */
+  int projections;    /* directions per input [4] */
+  bool f32;           /* also compare the f32 backward with the f64 backward */
+  bool serial;        /* call the function from this thread only: it is not safe to share */
+} th_gradcheck_options;
+
+/* One input in one mode. "Worst entry": of the worst verdict, the one with the largest error. */
+typedef struct th_gradcheck_row {
+  char input[32]; /* the tensor's or case's name for it, or "input 0" */
+  int input_index;
+  th_dtype dtype; /* whose backward is judged */
+  th_check_mode mode;
+  th_verdict verdict;
+  ptrdiff_t elements; /* of the input */
+  ptrdiff_t compared; /* entries (or directions) compared */
+  ptrdiff_t kinks, below_floor;
+  /* Relative to the largest of |analytic|, |numeric| and a thousandth of the input's largest gradient
+   * (projections: a tenth of the typical projection), over the entries that could be resolved. */
+  double max_abs_error, max_rel_error;
+  ptrdiff_t index;          /* the worst entry (or direction), row-major */
+  double analytic, numeric; /* the gradient claimed there, and the one measured (or computed in f64) */
+  double error_bar;         /* of `numeric` */
+  double left, right;       /* one-sided slopes there, where they differ (kinks), else 0 */
+  char detail[192];         /* the evidence in a sentence, "" for a pass */
+} th_gradcheck_row;
+
+#define TH_GRADCHECK_ROWS (2 * TH_MAX_INPUTS)
+
+typedef struct th_gradcheck_result {
+  th_verdict verdict;
+  int row_count;
+  th_gradcheck_row rows[TH_GRADCHECK_ROWS];
+} th_gradcheck_result;
+
+/* Checks the gradients of a function at the given inputs: those of f32 and f64 tensors, integers and
+ * masks are constants. The loss is sum(v * function(inputs)) with random v, never a plain sum.
+ *
+ * Per coordinate, or per random direction, central differences over a sweep of step sizes are
+ * extrapolated (Richardson; Ridders 1982) to a derivative with an error bar; an entry is wrong only
+ * if it lies outside tolerance plus error bar. The backward runs twice, the second time onto a
+ * non-zero gradient, which it must add to.
+ *
+ * The function is called with f64 (and, for options->f32, f32) copies of the inputs on tapes of the
+ * checker's own, from several threads at once unless options->serial. The inputs themselves are only
+ * read. A tensor that stands there twice is checked once, as a total. Different tensors that share
+ * memory are refused. options and error may be NULL.
+ *
+ * Returns TH_OK when the check could be made: what it found is in *result. Otherwise the function's
+ * own error, TH_ERR_VALUE (overlap, nothing to check), TH_ERR_MEMORY. */
+TH_API th_status th_gradcheck(th_function *function, th_tensor *const *inputs, int input_count,
+                              const void *context, const th_gradcheck_options *options,
+                              th_gradcheck_result *result, th_error *error);
+
+/* The same for a case: draws its inputs from options->seed. A `large` case is projected. */
+TH_API th_status th_gradcheck_case(const th_check *check, const th_gradcheck_options *options,
+                                   th_gradcheck_result *result, th_error *error);
 
 /* ---- 10. Your own operation ---------------------------------------------------------------- */
 
