@@ -346,14 +346,14 @@ TH_API th_params *th_model_params(const th_model *model); /* NULL for NULL */
  * [out, in], c_attn stacks the rows of W_q, W_k and W_v. */
 typedef struct th_gpt {
   ptrdiff_t layers, heads, width, context, vocab;
-  ptrdiff_t head_width;   /* d_k of queries and keys [width / heads]; values stay width / heads */
-  ptrdiff_t hidden;       /* feed-forward width [4 width] */
-  th_scale_kind scale;    /* [TH_SCALE_SQRT] */
-  double factor;          /* for TH_SCALE_FACTOR */
-  double dropout;         /* on embeddings, attention output and feed-forward [0] */
-  bool no_feed_forward;   /* attention only */
-  bool all_see_all;       /* no causal mask */
-  th_dtype dtype;         /* [TH_F32] */
+  ptrdiff_t head_width; /* d_k of queries and keys [width / heads]; values stay width / heads */
+  ptrdiff_t hidden;     /* feed-forward width [4 width] */
+  th_scale_kind scale;  /* [TH_SCALE_SQRT] */
+  double factor;        /* for TH_SCALE_FACTOR */
+  double dropout;       /* on embeddings, attention output and feed-forward [0] */
+  bool no_feed_forward; /* attention only */
+  bool all_see_all;     /* no causal mask */
+  th_dtype dtype;       /* [TH_F32] */
 } th_gpt;
 TH_API th_model *th_gpt_new(const th_gpt *config, uint64_t seed, th_error *error);
 /* Its configuration, with zeros replaced by what they stood for. NULL for NULL. */
@@ -361,10 +361,10 @@ TH_API const th_gpt *th_model_gpt(const th_model *model);
 
 /* What one pass may be asked for; NULL or zeros: evaluation, nothing kept. */
 typedef struct th_gpt_pass {
-  bool training;        /* dropout on */
-  th_random stream;     /* for dropout: step = the training step, purpose < 65536; each place that
+  bool training;       /* dropout on */
+  th_random stream;    /* for dropout: step = the training step, purpose < 65536; each place that
                            drops adds its own multiple of 65536 */
-  th_tensor **weights;  /* `layers` entries, receive the attention weights [B, H, T, T], detached */
+  th_tensor **weights; /* `layers` entries, receive the attention weights [B, H, T, T], detached */
 } th_gpt_pass;
 /* tokens TH_I32 [B, T], T <= context -> logits [B, T, V]. */
 TH_API th_tensor *th_gpt_forward(th_tape *tape, th_model *model, const th_tensor *tokens,
@@ -429,7 +429,7 @@ typedef enum th_task_kind {
   TH_TASK_REVERSE,   /* ... then the word backwards */
   TH_TASK_SORT,      /* ... then its letters sorted */
   TH_TASK_RECALL,    /* key value key value ..., then keys again: each is answered with its value */
-  TH_TASK_INDUCTION, /* random tokens in which a passage comes back: at each, the next is the answer */
+  TH_TASK_INDUCTION, /* random tokens, then a passage of them again: each next one is the answer */
   TH_TASK_COUNT
 } th_task_kind;
 
