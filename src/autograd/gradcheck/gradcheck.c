@@ -1,0 +1,363 @@
+/* gradcheck.c: a whole check, and the public functions. */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/gradcheck/gradcheck.h"
+#include "tensor/alloc.h"
+#include "tensor/error.h"
+
+#define EVERY_LIMIT 20000 /* coordinates that TH_CHECK_AUTO takes one by one */
+#define PIECE 32          /* lines that one worker follows before it is given up */
+
+/* ---- step sizes and scales ---- */
+
+/* A power of two near the larger of |x| and the root mean square of its tensor. */
+static double step_scale(const th_tensor *x, double own) {
+  const double *values = x->data;
+  double largest = 0, sum = 0;
+  for (ptrdiff_t k = 0; k < x->count; k++) largest = fmax(largest, fabs(values[k]));
+  if (largest > 0 && isfinite(largest))
+    for (ptrdiff_t k = 0; k < x->count; k++) sum += values[k] / largest * (values[k] / largest);
+  double scale = fmax(fabs(own), largest * sqrt(sum / (double)(x->count > 0 ? x->count : 1)));
+  return scale > 0 && isfinite(scale) ? ldexp(1, ilogb(scale)) : 1;
+}
+
+static double largest_finite(const double *values, ptrdiff_t count) {
+  double largest = 0;
+  for (ptrdiff_t k = 0; k < count; k++)
+    if (isfinite(values[k])) largest = fmax(largest, fabs(values[k]));
+  return largest;
+}
+
+/* ---- lines, in parallel ---- */
+
+/* One derivative to be measured. */
+typedef struct job {
+  int input;
+  ptrdiff_t entry; /* coordinate, or number of the direction */
+  double scale;
+  double analytic, allowed;
+  th__estimate estimate;
+} job;
+
+typedef struct batch {
+  const th__subject *subject;
+  job *jobs;
+  const double *const *directions; /* NULL: along coordinates; else one per job */
+  pthread_mutex_t lock;
+  th_error error;
+  atomic_bool failed;
+} batch;
+
+static void fail(batch *b, const th_error *why) {
+  pthread_mutex_lock(&b->lock);
+  if (b->error.status == TH_OK) b->error = *why;
+  pthread_mutex_unlock(&b->lock);
+  atomic_store(&b->failed, true);
+}
+
+static void run_jobs(const void *context, ptrdiff_t begin, ptrdiff_t end) {
+  batch *b = *(batch *const *)context;
+  th__worker worker;
+  th_error why = {TH_OK, ""};
+  if (atomic_load(&b->failed)) return;
+  if (!th__worker_start(&worker, b->subject)) {
+    th__error_memory(&why, "gradcheck", 0);
+    fail(b, &why);
+    return;
+  }
+  for (ptrdiff_t i = begin; i < end && !atomic_load(&b->failed); i++) {
+    job *j = &b->jobs[i];
+    th__line line = {&worker, j->input, j->entry, b->directions ? b->directions[i] : NULL, j->scale};
+    if (th__sweep(&line, j->analytic, j->allowed, &j->estimate, &why) != TH_OK) fail(b, &why);
+  }
+  th__worker_free(&worker);
+}
+
+static th_status run_batch(const th__subject *subject, job *jobs, ptrdiff_t count,
+                           const double *const *directions, th_error *error) {
+  batch b = {.subject = subject, .jobs = jobs, .directions = directions};
+  batch *pointer = &b;
+  pthread_mutex_init(&b.lock, NULL);
+  if (subject->serial)
+    run_jobs(&pointer, 0, count);
+  else
+    th__parallel(count, directions != NULL ? 1 : PIECE, run_jobs, &pointer);
+  pthread_mutex_destroy(&b.lock);
+  if (b.error.status != TH_OK) return th__error(error, b.error.status, "%s", b.error.message);
+  return TH_OK;
+}
+
+/* ---- rows ---- */
+
+th_gradcheck_row *th__new_row(const th__subject *subject, th_gradcheck_result *result, int input,
+                              th_dtype dtype, th_check_mode mode) {
+  th_gradcheck_row *row = &result->rows[result->row_count++];
+  *row = (th_gradcheck_row){.input_index = input, .dtype = dtype, .mode = mode};
+  const th_tensor *x = subject->inputs[input];
+  row->elements = x->count;
+  if (x->name[0] != '\0')
+    snprintf(row->input, sizeof row->input, "%.31s", x->name);
+  else
+    snprintf(row->input, sizeof row->input, "input %d", input);
+  return row;
+}
+
+/* What needs no differences: the output and the gradient's arrival. */
+static void judge_ends(const th__subject *subject, th_gradcheck_row *row, bool arrived,
+                       double spread) {
+  for (ptrdiff_t k = 0; k < subject->output_count; k++)
+    if (!isfinite(subject->output[k])) {
+      th__row_verdict(row, TH_WRONG, "output [%td] of the function is %g", k, subject->output[k]);
+      break;
+    }
+  if (spread > 0)
+    th__row_verdict(row, TH_NOISY,
+                    "not deterministic: two calls at the same point differ by up to %.3g", spread);
+  if (row->elements == 0 || subject->output_count == 0)
+    th__row_verdict(row, TH_VACUOUS, "nothing to compare: %s has no elements",
+                    row->elements == 0 ? "the input" : "the output");
+  else if (!arrived)
+    th__row_verdict(row, TH_VACUOUS, "the gradient never arrived: no recorded operation leads here");
+}
+
+/* ---- every coordinate ---- */
+
+static void tally_jobs(const th__subject *subject, th_gradcheck_row *row, const job *jobs,
+                       ptrdiff_t count, double least) {
+  th__tally tally = {.row = row, .tolerance = subject->tolerance, .least = least};
+  bool moved = false, zero = true;
+  for (ptrdiff_t i = 0; i < count; i++) {
+    th__tally_entry(&tally, jobs[i].entry, jobs[i].analytic, &jobs[i].estimate);
+    moved = moved || jobs[i].estimate.moved;
+    zero = zero && jobs[i].analytic == 0;
+  }
+  if (count > 0 && !moved && zero)
+    th__row_verdict(row, TH_VACUOUS, "the loss is constant in this input: no step changed it");
+}
+
+static th_status check_every(const th__subject *subject, const th__gradients *gradients,
+                             th_gradcheck_row *const *rows, th_error *error) {
+  ptrdiff_t count = 0, at = 0;
+  for (int i = 0; i < subject->input_count; i++)
+    if (rows[i] != NULL) count += subject->inputs[i]->count;
+  job *jobs = th__alloc_zero((size_t)count * sizeof *jobs);
+  if (jobs == NULL) return th__error_memory(error, "gradcheck", (size_t)count * sizeof *jobs);
+  for (int i = 0; i < subject->input_count; i++) {
+    if (rows[i] == NULL) continue;
+    const th_tensor *x = subject->inputs[i];
+    double least = TH__SHARE * largest_finite(gradients->of[i], x->count);
+    double typical = step_scale(x, 0);
+    for (ptrdiff_t k = 0; k < x->count; k++) {
+      double own = fabs(((const double *)x->data)[k]), claimed = gradients->of[i][k];
+      jobs[at++] = (job){.input = i,
+                         .entry = k,
+                         .scale = own > typical ? step_scale(x, own) : typical,
+                         .analytic = claimed,
+                         .allowed = subject->tolerance * fmax(least, fabs(claimed))};
+    }
+  }
+  th_status status = run_batch(subject, jobs, count, NULL, error);
+  at = 0;
+  for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
+    if (rows[i] == NULL) continue;
+    double least = TH__SHARE * largest_finite(gradients->of[i], rows[i]->elements);
+    tally_jobs(subject, rows[i], jobs + at, rows[i]->elements, least);
+    at += rows[i]->elements;
+  }
+  th__free(jobs);
+  return status;
+}
+
+/* ---- random projections ---- */
+
+/* Entries +-1/8 .. +-15/8: non-uniform, and x + h u is exact for inputs that f32 can hold. */
+static void draw_direction(th_random stream, ptrdiff_t count, double *u) {
+  for (ptrdiff_t k = 0; k < count; k++) {
+    uint64_t bits = th_random_below(stream, (uint64_t)k, 30);
+    u[k] = bits < 15 ? (double)(bits + 1) / 8 : -(double)(bits - 14) / 8;
+  }
+}
+
+static th_status check_projections(const th__subject *subject, const th__gradients *gradients,
+                                   int projections, th_gradcheck_row *const *rows, th_error *error) {
+  th_status status = TH_OK;
+  for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
+    if (rows[i] == NULL || rows[i]->elements == 0) continue;
+    ptrdiff_t n = rows[i]->elements;
+    double *room = th__alloc((size_t)(projections * n) * sizeof *room);
+    const double **directions = th__alloc((size_t)projections * sizeof *directions);
+    job *jobs = th__alloc_zero((size_t)projections * sizeof *jobs);
+    if (room == NULL || directions == NULL || jobs == NULL)
+      status = th__error_memory(error, "gradcheck", (size_t)(projections * n) * sizeof *room);
+    double typical = 0;
+    for (int p = 0; p < projections && status == TH_OK; p++) {
+      double *u = room + p * n, dot = 0, square = 0;
+      draw_direction(
+          (th_random){subject->seed, TH__DRAW_DIRECTION, (uint64_t)(p * TH_MAX_INPUTS + i)}, n, u);
+      for (ptrdiff_t k = 0; k < n; k++) {
+        double term = gradients->of[i][k] * u[k];
+        dot += term;
+        square += term * term;
+      }
+      typical = isfinite(square) ? fmax(typical, sqrt(square)) : typical;
+      directions[p] = u;
+      jobs[p] =
+          (job){.input = i, .entry = p, .analytic = dot, .scale = step_scale(subject->inputs[i], 0)};
+    }
+    double least = TH__SHARE_PROJECTION * typical;
+    for (int p = 0; p < projections && status == TH_OK; p++)
+      jobs[p].allowed = subject->tolerance * fmax(least, fabs(jobs[p].analytic));
+    if (status == TH_OK) status = run_batch(subject, jobs, projections, directions, error);
+    if (status == TH_OK) tally_jobs(subject, rows[i], jobs, projections, least);
+    th__free(jobs);
+    th__free(directions);
+    th__free(room);
+  }
+  return status;
+}
+
+/* ---- the whole ---- */
+
+/* The f64 gradient twice: onto zero, which is what the differences are compared with, and onto
+ * something else, which it must add to. */
+static th_status check_f64(const th__subject *subject, const th_gradcheck_options *options,
+                           double spread, th_gradcheck_result *result, th_error *error) {
+  th_gradcheck_row *rows[TH_MAX_INPUTS] = {0};
+  ptrdiff_t coordinates = 0;
+  for (int i = 0; i < subject->input_count; i++)
+    if (th__checked(subject, i)) coordinates += subject->inputs[i]->count;
+  th_check_mode mode = options->mode;
+  if (mode == TH_CHECK_AUTO)
+    mode = coordinates <= EVERY_LIMIT ? TH_CHECK_EVERY : TH_CHECK_PROJECTION;
+  for (int i = 0; i < subject->input_count; i++)
+    if (th__checked(subject, i)) rows[i] = th__new_row(subject, result, i, TH_F64, mode);
+
+  th__gradients zero, nonzero = {0};
+  th_status status = th__backward(subject, &(th__backward_run){.dtype = TH_F64}, &zero, error);
+  if (status != TH_OK) return status;
+  status = th__backward(subject, &(th__backward_run){.dtype = TH_F64, .from_nonzero = true},
+                        &nonzero, error);
+  if (status == TH_OK && spread == 0)
+    status = mode == TH_CHECK_EVERY
+                 ? check_every(subject, &zero, rows, error)
+                 : check_projections(subject, &zero, options->projections, rows, error);
+  for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
+    if (rows[i] == NULL) continue;
+    judge_ends(subject, rows[i], zero.arrived[i], spread);
+    if (spread == 0) th__judge_accumulation(subject, rows[i], zero.of[i], nonzero.of[i], 0x1p-53);
+  }
+  th__gradients_free(&zero);
+  th__gradients_free(&nonzero);
+  return status;
+}
+
+static th_gradcheck_options with_defaults(const th_gradcheck_options *options) {
+  th_gradcheck_options o = options != NULL ? *options : (th_gradcheck_options){0};
+  if (!(o.tolerance > 0)) o.tolerance = 1e-7;
+  if (o.projections <= 0) o.projections = 4;
+  return o;
+}
+
+th_status th__gradcheck_subject(th__subject *subject, const th_gradcheck_options *options,
+                                th_gradcheck_result *result, th_error *error) {
+  *result = (th_gradcheck_result){0};
+  subject->seed = options->seed;
+  subject->tolerance = options->tolerance;
+  subject->serial = options->serial;
+  int checked = 0;
+  for (int i = 0; i < subject->input_count; i++) checked += th__checked(subject, i);
+  if (checked == 0)
+    return th__error(error, TH_ERR_VALUE,
+                     "gradcheck: there is nothing to check; give at least one f32 or f64 input");
+  double spread;
+  th_status status = th__subject_start(subject, &spread, error);
+  if (status == TH_OK) status = check_f64(subject, options, spread, result, error);
+  if (status == TH_OK && options->f32 && spread == 0)
+    status = th__precision(subject, result, error);
+  for (int r = 0; r < result->row_count; r++)
+    if (result->rows[r].verdict > result->verdict) result->verdict = result->rows[r].verdict;
+  return status;
+}
+
+th_status th_gradcheck_case(const th_check *check, const th_gradcheck_options *options,
+                            th_gradcheck_result *result, th_error *error) {
+  th_gradcheck_options o = with_defaults(options);
+  if (o.mode == TH_CHECK_AUTO && check->large) o.mode = TH_CHECK_PROJECTION;
+  th__subject subject = {
+      .function = check->forward, .context = check->context, .input_count = check->input_count};
+  for (int i = 0; i < check->input_count; i++) subject.slot[i] = i;
+  th_status status = th__fill(check, o.seed, subject.inputs, error);
+  if (status != TH_OK) return status;
+  status = th__gradcheck_subject(&subject, &o, result, error);
+  th__subject_free(&subject);
+  return status;
+}
+
+/* ---- a user's tensors ---- */
+
+/* First and one past last byte of a tensor's memory. */
+static void memory_of(const th_tensor *x, const char **begin, const char **end) {
+  ptrdiff_t span = x->count > 0 ? 1 : 0;
+  for (int i = 0; i < x->ndim && span > 0; i++) span += (x->shape[i] - 1) * x->strides[i];
+  *begin = x->data;
+  *end = *begin + span * (ptrdiff_t)th_dtype_size(x->dtype);
+}
+
+static bool overlap(const th_tensor *a, const th_tensor *b) {
+  const char *a_begin, *a_end, *b_begin, *b_end;
+  memory_of(a, &a_begin, &a_end);
+  memory_of(b, &b_begin, &b_end);
+  return a_begin < b_end && b_begin < a_end && a->count > 0 && b->count > 0;
+}
+
+/* f64 for what is differentiated, the type it has for what is constant; contiguous. */
+static th_tensor *master_copy(const th_tensor *x, th_error *error) {
+  bool constant = !th__is_float(x);
+  th_tensor *copy = th_tensor_new(constant ? x->dtype : TH_F64, x->ndim, x->shape, error);
+  if (copy == NULL) return NULL;
+  if (constant)
+    th__tensor_copy(copy, x);
+  else
+    th_tensor_read(x, copy->data);
+  if (x->name[0] != '\0') th_tensor_set_name(copy, x->name);
+  return copy;
+}
+
+static th_status take_inputs(th__subject *subject, th_tensor *const *inputs, int count,
+                             th_error *error) {
+  for (int i = 0; i < count; i++) {
+    if (inputs[i] == NULL) return th__error(error, TH_ERR_VALUE, "gradcheck: input %d is NULL", i);
+    int same = 0;
+    while (inputs[same] != inputs[i]) same++;
+    subject->slot[i] = same;
+    for (int j = 0; j < i; j++)
+      if (inputs[j] != inputs[i] && overlap(inputs[j], inputs[i]))
+        return th__error(error, TH_ERR_VALUE,
+                         "gradcheck: inputs %d and %d share memory, so one cannot be changed without "
+                         "the other; pass copies, or the same tensor twice",
+                         j, i);
+    subject->inputs[i] = same == i ? master_copy(inputs[i], error) : subject->inputs[same];
+    if (subject->inputs[i] == NULL) return TH_ERR_MEMORY;
+    subject->input_count = i + 1;
+  }
+  return TH_OK;
+}
+
+th_status th_gradcheck(th_function *function, th_tensor *const *inputs, int input_count,
+                       const void *context, const th_gradcheck_options *options,
+                       th_gradcheck_result *result, th_error *error) {
+  if (function == NULL || result == NULL || input_count < 1 || input_count > TH_MAX_INPUTS)
+    return th__error(error, TH_ERR_VALUE,
+                     "gradcheck: a function, 1 to %d inputs and a result are needed; got %d inputs",
+                     TH_MAX_INPUTS, input_count);
+  th_gradcheck_options o = with_defaults(options);
+  th__subject subject = {.function = function, .context = context};
+  th_status status = take_inputs(&subject, inputs, input_count, error);
+  if (status == TH_OK) status = th__gradcheck_subject(&subject, &o, result, error);
+  th__subject_free(&subject);
+  return status;
+}

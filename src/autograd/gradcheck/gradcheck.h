@@ -1,0 +1,167 @@
+/* gradcheck.h: the parts of the gradient checker.
+ *
+ *   subject.c    the function under test and its inputs; runs forward and backward
+ *   fill.c       inputs of a registered case
+ *   line.c       values of the loss along one coordinate or direction
+ *   sweep.c      the derivative along a line, with an error bar, from a sweep over step sizes
+ *   judge.c      one claimed gradient against one measured derivative
+ *   precision.c  the f32 backward against the f64 backward
+ *   gradcheck.c  the whole check, and the public functions */
+#ifndef TH_AUTOGRAD_GRADCHECK_H
+#define TH_AUTOGRAD_GRADCHECK_H
+
+#include "autograd/tape.h"
+#include "tapehead.h"
+
+/* Streams of random numbers of one check. */
+enum {
+  TH__DRAW_INPUT = 0x67720001,
+  TH__DRAW_UPSTREAM,
+  TH__DRAW_DIRECTION,
+  TH__DRAW_START,
+  TH__DRAW_JITTER
+};
+
+/* ---- subject.c ---- */
+
+/* What is checked: a function and f64 (or integer) master copies of its inputs, which nobody writes
+ * to. An input that stands in the list twice has one copy: `slot` is the place of the first. */
+typedef struct th__subject {
+  th_function *function;
+  const void *context;
+  int input_count;
+  th_tensor *inputs[TH_MAX_INPUTS];
+  int slot[TH_MAX_INPUTS];
+  uint64_t seed;
+  double tolerance;
+  bool serial;
+
+  int output_ndim;
+  ptrdiff_t output_shape[TH_MAX_DIMS];
+  ptrdiff_t output_count;
+  double *output;   /* at the inputs */
+  double *upstream; /* v: random, non-uniform, exact in f32 */
+} th__subject;
+
+static inline bool th__checked(const th__subject *s, int i) {
+  return s->slot[i] == i && th__is_float(s->inputs[i]);
+}
+
+/* A thread's own tape and copies of the inputs, which it may change. */
+typedef struct th__worker {
+  const th__subject *subject;
+  th_tape *tape;
+  th_tensor *inputs[TH_MAX_INPUTS];
+  double *plus, *minus; /* outputs, output_count each */
+} th__worker;
+
+/* Evaluates the function and draws the upstream gradient. *spread is the largest change of an output
+ * between evaluations at the same point (0: deterministic). */
+th_status th__subject_start(th__subject *subject, double *spread, th_error *error);
+void th__subject_free(th__subject *subject);
+
+bool th__worker_start(th__worker *worker, const th__subject *subject);
+void th__worker_free(th__worker *worker);
+/* Runs the function on the worker's inputs, recording off. */
+th_status th__worker_run(th__worker *worker, double *output, th_error *error);
+
+/* Gradients of all inputs (NULL for the constant ones), and whether backward reached them. */
+typedef struct th__gradients {
+  double *of[TH_MAX_INPUTS];
+  bool arrived[TH_MAX_INPUTS];
+} th__gradients;
+void th__gradients_free(th__gradients *gradients);
+
+/* How backward is run. */
+typedef struct th__backward_run {
+  th_dtype dtype;
+  bool round_inputs; /* to f32 first: what an f32 run is compared with */
+  bool from_nonzero; /* onto th__start_value; the result is what then stands there */
+  double jitter;     /* inputs and upstream times 1 + jitter * uniform(-1, 1), draw number `draw` */
+  uint64_t draw;
+} th__backward_run;
+th_status th__backward(const th__subject *subject, const th__backward_run *run,
+                       th__gradients *gradients, th_error *error);
+/* What the gradient of input i, entry k, starts from when from_nonzero. */
+double th__start_value(const th__subject *subject, int input, ptrdiff_t entry);
+
+/* ---- fill.c ---- */
+
+/* Tensors for a case, f64 and integers; floating-point values are exact in f32. */
+th_status th__fill(const th_check *check, uint64_t seed, th_tensor **inputs, th_error *error);
+
+/* ---- line.c ---- */
+
+/* The loss along one coordinate (direction NULL) or one direction of one input. */
+typedef struct th__line {
+  th__worker *worker;
+  int input;
+  ptrdiff_t entry;
+  const double *direction;
+  double scale; /* step sizes are powers of two times this */
+} th__line;
+
+/* Differences of the loss for one step size. The outputs are subtracted before they are weighted and
+ * summed, so what does not change contributes no round-off. */
+typedef struct th__level {
+  double step;
+  double central, left, right;
+  double noise;     /* round-off of `central`, from the outputs that changed */
+  double unchanged; /* how far a derivative could hide in the round-off of those that did not */
+  bool finite;
+  bool moved; /* some output changed */
+} th__level;
+th_status th__line_level(const th__line *line, double step, th__level *level, th_error *error);
+
+/* ---- sweep.c ---- */
+
+typedef struct th__estimate {
+  double value, bar; /* the derivative and its error bar */
+  double floor;      /* the part of the bar that is round-off */
+  double left, right;
+  bool kink, finite, moved, rough;
+} th__estimate;
+
+/* What is claimed, so that the sweep may stop as soon as the claim is settled: analytic, and the error
+ * that counts as none. NaN: no claim, measure as well as possible. */
+th_status th__sweep(const th__line *line, double analytic, double allowed, th__estimate *estimate,
+                    th_error *error);
+
+/* ---- judge.c ---- */
+
+/* What one row gathers entry by entry. */
+typedef struct th__tally {
+  th_gradcheck_row *row;
+  double tolerance;
+  double least; /* errors are relative to at least this */
+  bool any;
+  double worst;
+} th__tally;
+void th__tally_entry(th__tally *tally, ptrdiff_t index, double analytic,
+                     const th__estimate *estimate);
+
+/* The share of an input's largest gradient below which errors are no longer relative to the entry. */
+#define TH__SHARE 1e-3
+#define TH__SHARE_PROJECTION 0.1
+
+/* ---- precision.c ---- */
+
+/* Adds a row for each checked input. */
+th_status th__precision(const th__subject *subject, th_gradcheck_result *result, th_error *error);
+
+/* ---- gradcheck.c ---- */
+
+/* A new row of the result for input i. */
+th_gradcheck_row *th__new_row(const th__subject *subject, th_gradcheck_result *result, int input,
+                              th_dtype dtype, th_check_mode mode);
+/* Raises a row's verdict, with its evidence, unless it has a worse one. */
+void th__row_verdict(th_gradcheck_row *row, th_verdict verdict, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Compares what a backward onto a non-zero start left with start + gradient. */
+void th__judge_accumulation(const th__subject *subject, th_gradcheck_row *row,
+                            const double *gradient, const double *left_there, double unit);
+
+th_status th__gradcheck_subject(th__subject *subject, const th_gradcheck_options *options,
+                                th_gradcheck_result *result, th_error *error);
+
+#endif

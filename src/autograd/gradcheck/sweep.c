@@ -1,0 +1,195 @@
+/* sweep.c: the derivative along a line, with an error bar, from central differences at several steps.
+ *
+ * D(h) = (f(x + h) - f(x - h)) / 2h = f' + c2 h^2 + c4 h^4 + ...  for a smooth f, so two step sizes
+ * remove the h^2 term, three the h^4 term, and so on (Richardson's extrapolation; Neville's table):
+ *     T[j][0] = D(h_j),   T[j][m] = T[j][m-1] + (T[j][m-1] - T[j-1][m-1]) / ((h_{j-m} / h_j)^2 - 1).
+ * As in Ridders (1982), the error of an entry is how far it lies from the two it was made of; to this
+ * the round-off of the D(h_j) is added, which grows as 1/h. The entry with the smallest bar is taken.
+ *
+ * Where the two one-sided slopes differ by something that does not shrink with h there is a kink:
+ * right at x (no derivative; both slopes are reported) or at a distance, and then only the steps that
+ * stay on this side of it count.
+ *
+ * Most claims are settled by two or three steps. A claim that is not gets the long way: larger steps
+ * while they help (less round-off), then smaller ones (kinks, narrow domains, and a sample of the
+ * round-off as it really is, in case it is larger than the outputs let expect). */
+#include <math.h>
+
+#include "autograd/gradcheck/gradcheck.h"
+
+#define MAX_LEVELS 28
+
+typedef struct sweep {
+  const th__line *line;
+  double analytic, allowed;
+  int count;
+  th__level levels[MAX_LEVELS]; /* finite ones, by rising step */
+  bool outside;                 /* a step left the function's domain */
+} sweep;
+
+static th_status add_level(sweep *s, int exponent, th_error *error) {
+  if (s->count == MAX_LEVELS) return TH_OK;
+  th__level level;
+  th_status status = th__line_level(s->line, ldexp(s->line->scale, exponent), &level, error);
+  if (status != TH_OK) return status;
+  if (!level.finite) {
+    s->outside = true;
+    return TH_OK;
+  }
+  int at = s->count++;
+  for (; at > 0 && s->levels[at - 1].step > level.step; at--) s->levels[at] = s->levels[at - 1];
+  s->levels[at] = level;
+  return TH_OK;
+}
+
+/* ---- kinks ---- */
+
+static double asymmetry(const th__level *level) { return fabs(level->right - level->left); }
+
+/* How many levels, from the smallest step, lie on this side of any kink: the asymmetry of a smooth
+ * function grows like h, or like h^3 where f'' = 0, but does not jump. */
+static int smooth_levels(const sweep *s) {
+  int i = 1;
+  for (; i < s->count; i++) {
+    const th__level *small = &s->levels[i - 1], *large = &s->levels[i];
+    double ratio = large->step / small->step;
+    double expected = (asymmetry(small) + 6 * small->noise) * ratio * ratio * ratio;
+    if (asymmetry(large) > 2 * expected + 6 * large->noise) break;
+  }
+  return i < s->count ? i : s->count;
+}
+
+/* A kink at the very point: the asymmetry does not shrink between the two smallest steps at which it
+ * stands clear of round-off. `matters` is what would count as an error. */
+static bool kink_at_point(const sweep *s, double matters, th__estimate *estimate) {
+  for (int i = 0; i + 1 < s->count; i++) {
+    const th__level *small = &s->levels[i], *large = &s->levels[i + 1];
+    double gap = asymmetry(small);
+    if (gap <= 20 * small->noise || gap <= matters) continue;
+    if (gap < 0.75 * asymmetry(large)) return false;
+    double ratio = large->step / small->step; /* one-sided slopes are f' + c1 h + ... */
+    estimate->right = (ratio * small->right - large->right) / (ratio - 1);
+    estimate->left = (ratio * small->left - large->left) / (ratio - 1);
+    return gap < 1.5 * asymmetry(large);
+  }
+  return false;
+}
+
+/* ---- extrapolation ---- */
+
+typedef struct best_entry {
+  double value, bar, noise, step; /* step: the smallest one used */
+} best_entry;
+
+/* Goes through Neville's table of levels 0 .. count-1 (rising step, so rows are built from the end)
+ * with `rough` as the least round-off of f itself. */
+static best_entry extrapolate(const sweep *s, int count, double rough) {
+  best_entry best = {NAN, INFINITY, INFINITY, 0};
+  double value[MAX_LEVELS], noise[MAX_LEVELS]; /* column m of the row above, in place */
+  for (int j = count - 1; j >= 0; j--) {
+    const th__level *level = &s->levels[j];
+    double left_value = level->central, left_noise = fmax(level->noise, rough / level->step);
+    if (j == count - 1 && count == 1)
+      best = (best_entry){left_value, asymmetry(level) + left_noise, left_noise, level->step};
+    for (int m = 1; j + m < count; m++) {
+      double ratio = s->levels[j + m].step / level->step, weight = 1 / (ratio * ratio - 1);
+      double next = left_value + (left_value - value[m - 1]) * weight;
+      double next_noise = left_noise * (1 + weight) + noise[m - 1] * weight;
+      double bar = fmax(fabs(next - left_value), fabs(next - value[m - 1])) + next_noise;
+      value[m - 1] = left_value, noise[m - 1] = left_noise;
+      if (bar < best.bar) best = (best_entry){next, bar, next_noise, level->step};
+      left_value = next, left_noise = next_noise;
+    }
+    value[count - 1 - j] = left_value, noise[count - 1 - j] = left_noise;
+  }
+  return best;
+}
+
+/* The round-off of f as the steps below the best one show it: D(h) - f' times h. */
+static double observed_noise(const sweep *s, int count, const best_entry *best, int *samples) {
+  double most = 0;
+  *samples = 0;
+  for (int j = 0; j < count && s->levels[j].step < best->step; j++, (*samples)++)
+    most = fmax(most, fabs(s->levels[j].central - best->value) * s->levels[j].step);
+  return most;
+}
+
+/* Outputs that no step changed may still hide this much. */
+static double hidden(const sweep *s, int count) {
+  double least = INFINITY;
+  for (int j = 0; j < count; j++) least = fmin(least, s->levels[j].unchanged);
+  return least;
+}
+
+static void conclude(const sweep *s, th__estimate *e) {
+  *e = (th__estimate){.value = NAN, .bar = INFINITY, .floor = INFINITY};
+  if (s->count == 0) return;
+  e->finite = true;
+  for (int j = 0; j < s->count; j++) e->moved = e->moved || s->levels[j].moved;
+  int count = smooth_levels(s);
+  best_entry best = extrapolate(s, count, 0);
+  int samples;
+  double rough = observed_noise(s, count, &best, &samples);
+  if (samples >= 2) {
+    e->rough = rough > 1e5 * s->levels[0].noise * s->levels[0].step && rough > 0;
+    best = extrapolate(s, count, rough);
+  }
+  double under = hidden(s, count);
+  e->value = best.value;
+  e->bar = best.bar + under;
+  e->floor = best.noise + under;
+  e->left = s->levels[0].left;
+  e->right = s->levels[0].right;
+  e->kink = kink_at_point(s, s->allowed, e);
+}
+
+/* ---- the order of steps ---- */
+
+/* True if no more steps are needed: the claim is certainly right, or certainly wrong. */
+static bool settled(const sweep *s, const th__estimate *e) {
+  if (!e->finite || e->kink || s->count < 2) return false;
+  double error = isfinite(s->analytic) ? fabs(s->analytic - e->value) : 0;
+  if (error + e->bar <= s->allowed) return true;
+  bool whole = smooth_levels(s) == s->count;
+  return whole && s->count >= 3 && error > 100 * (e->bar + s->allowed);
+}
+
+static th_status try_levels(sweep *s, const int *exponents, int count, bool while_better,
+                            th__estimate *e, bool *done, th_error *error) {
+  int worse = 0;
+  for (int i = 0; i < count && !*done; i++) {
+    double before = e->bar;
+    bool outside = s->outside;
+    th_status status = add_level(s, exponents[i], error);
+    if (status != TH_OK) return status;
+    conclude(s, e);
+    *done = settled(s, e);
+    if (while_better && (e->bar >= before || smooth_levels(s) < s->count)) worse++;
+    if (while_better && (worse == 2 || (!outside && s->outside))) break;
+  }
+  return TH_OK;
+}
+
+th_status th__sweep(const th__line *line, double analytic, double allowed, th__estimate *estimate,
+                    th_error *error) {
+  static const int first[] = {-13, -14}, larger[] = {-11, -9, -7, -5, -3, -1, 2, 5, 8, 11},
+                   smaller[] = {-17, -20, -23}, tiny[] = {-26, -29, -32, -35, -38, -41, -44};
+#define COUNT(list) (int)(sizeof(list) / sizeof *(list))
+  sweep s = {.line = line, .analytic = analytic, .allowed = allowed};
+  *estimate = (th__estimate){.value = NAN, .bar = INFINITY};
+  bool done = false;
+  th_status status = TH_OK;
+  for (int i = 0; i < COUNT(first) && status == TH_OK; i++) status = add_level(&s, first[i], error);
+  if (status != TH_OK) return status;
+  conclude(&s, estimate);
+  done = settled(&s, estimate);
+  if (!s.outside && !estimate->kink)
+    status = try_levels(&s, larger, COUNT(larger), true, estimate, &done, error);
+  if (status == TH_OK && !done)
+    status = try_levels(&s, smaller, COUNT(smaller), false, estimate, &done, error);
+  bool crowded = s.count < 4 || smooth_levels(&s) < 4; /* a kink or the domain's edge is close */
+  if (status == TH_OK && !done && crowded)
+    status = try_levels(&s, tiny, COUNT(tiny), false, estimate, &done, error);
+  return status;
+#undef COUNT
+}
