@@ -145,32 +145,6 @@ double th_tensor_item(const th_tensor *tensor) {
   return tensor == NULL || tensor->count != 1 ? (double)NAN : th__get(tensor, 0);
 }
 
-void th__tensor_add(th_tensor *dst, const th_tensor *src) {
-  ptrdiff_t at_dst[TH_MAX_DIMS] = {0}, at_src[TH_MAX_DIMS] = {0}, to = 0, from = 0;
-  for (ptrdiff_t i = 0; i < dst->count; i++) {
-    if (dst->dtype == TH_F32)
-      ((float *)dst->data)[to] += ((const float *)src->data)[from];
-    else
-      ((double *)dst->data)[to] += ((const double *)src->data)[from];
-    to = th__next_offset(dst, at_dst, to);
-    from = th__next_offset(src, at_src, from);
-  }
-}
-
-void th__tensor_copy(th_tensor *dst, const th_tensor *src) {
-  size_t size = th_dtype_size(src->dtype);
-  if (th_tensor_is_contiguous(dst) && th_tensor_is_contiguous(src)) {
-    if (dst->count > 0) memcpy(dst->data, src->data, (size_t)dst->count * size);
-    return;
-  }
-  ptrdiff_t at_dst[TH_MAX_DIMS] = {0}, at_src[TH_MAX_DIMS] = {0}, to = 0, from = 0;
-  for (ptrdiff_t i = 0; i < dst->count; i++) {
-    memcpy(th__at(dst, to), th__at(src, from), size);
-    to = th__next_offset(dst, at_dst, to);
-    from = th__next_offset(src, at_src, from);
-  }
-}
-
 /* ---- gradients and names ---- */
 
 th_status th_tensor_require_grad(th_tensor *tensor, th_error *error) {

@@ -58,7 +58,8 @@ ptrdiff_t th__next_offset(const th_tensor *tensor, ptrdiff_t *index, ptrdiff_t o
 double th__get(const th_tensor *tensor, ptrdiff_t offset);
 void th__set(th_tensor *tensor, ptrdiff_t offset, double value);
 
-/* dst += src, element by element, both of the same shape and float type, any strides. */
+/* dst += src, element by element, both of the same shape and float type, any strides, on several
+ * threads (copy.c). */
 void th__tensor_add(th_tensor *dst, const th_tensor *src);
 /* dst = src, the same way, any type. */
 void th__tensor_copy(th_tensor *dst, const th_tensor *src);
