@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "tapehead.h"
+#include "tensor/parallel.h"
 #include "tensor/tensor.h"
 
 /* Counter words: 0 and 1 hold the place i (4 words a block, so 2 numbers of 64 bits), 2 and 3 hold
@@ -50,20 +51,41 @@ uint64_t th_random_below(th_random stream, uint64_t i, uint64_t limit) {
   return (uint64_t)(((unsigned __int128)th_random_bits(stream, i) * limit) >> 64);
 }
 
-void th_init_normal(th_tensor *tensor, double mean, double sd, th_random stream) {
-  ptrdiff_t index[TH_MAX_DIMS] = {0}, offset = 0;
+/* ---- filling tensors ---- */
+
+/* Number i of the stream goes to element i, so pieces may be filled in any order. Views are filled
+ * here too, element by element; they are small. */
+typedef struct filling {
+  th_tensor *tensor;
+  th_random stream;
+  bool normal;
+  double a, b; /* mean and sd, or low and high - low */
+} filling;
+
+static void fill_piece(const void *context, ptrdiff_t begin, ptrdiff_t end) {
+  const filling *f = context;
+  bool dense = th_tensor_is_contiguous(f->tensor); /* otherwise the only piece: it starts at 0 */
+  ptrdiff_t index[TH_MAX_DIMS] = {0}, offset = dense ? begin : 0;
   double pair[2] = {0, 0};
-  for (ptrdiff_t i = 0; i < tensor->count; i++) {
-    if (i % 2 == 0) normal_pair(stream, (uint64_t)i / 2, &pair[0], &pair[1]);
-    th__set(tensor, offset, mean + sd * pair[i % 2]);
-    offset = th__next_offset(tensor, index, offset);
+  for (ptrdiff_t i = begin; i < end; i++) {
+    if (f->normal && i % 2 == 0) normal_pair(f->stream, (uint64_t)i / 2, &pair[0], &pair[1]);
+    double draw = f->normal ? pair[i % 2] : th_random_uniform(f->stream, (uint64_t)i);
+    th__set(f->tensor, offset, f->a + f->b * draw);
+    offset = dense ? i + 1 : th__next_offset(f->tensor, index, offset);
   }
 }
 
+#define FILL_GRAIN 4096 /* even: a pair of normals lies in one piece */
+
+static void fill(const filling *f) {
+  ptrdiff_t count = f->tensor->count;
+  th__parallel(count, th_tensor_is_contiguous(f->tensor) ? FILL_GRAIN : count, fill_piece, f);
+}
+
+void th_init_normal(th_tensor *tensor, double mean, double sd, th_random stream) {
+  fill(&(filling){.tensor = tensor, .stream = stream, .normal = true, .a = mean, .b = sd});
+}
+
 void th_init_uniform(th_tensor *tensor, double low, double high, th_random stream) {
-  ptrdiff_t index[TH_MAX_DIMS] = {0}, offset = 0;
-  for (ptrdiff_t i = 0; i < tensor->count; i++) {
-    th__set(tensor, offset, low + (high - low) * th_random_uniform(stream, (uint64_t)i));
-    offset = th__next_offset(tensor, index, offset);
-  }
+  fill(&(filling){.tensor = tensor, .stream = stream, .a = low, .b = high - low});
 }

@@ -200,6 +200,29 @@ Test(task, symbols_are_uniform) {
   }
 }
 
+/* The sequences that docs/tasks.md shows: data of a seed does not change from one version to another. */
+Test(task, documented_sequences) {
+  static const int32_t shown[TH_TASK_COUNT][2][12] = {
+      [TH_TASK_COPY] = {{3, 13, 2, 11, 2, 6, 16, 3, 13, 2, 11, 2},
+                        {-1, -1, -1, -1, -1, -1, 3, 13, 2, 11, 2, 6}},
+      [TH_TASK_REVERSE] = {{3, 13, 2, 11, 2, 6, 16, 6, 2, 11, 2, 13},
+                           {-1, -1, -1, -1, -1, -1, 6, 2, 11, 2, 13, 3}},
+      [TH_TASK_SORT] = {{9, 5, 0, 14, 6, 3, 16, 0, 3, 5, 6, 9},
+                        {-1, -1, -1, -1, -1, -1, 0, 3, 5, 6, 9, 14}},
+      [TH_TASK_RECALL] = {{3, 31, 13, 31, 4, 22, 12, 18, 4, 13, 12, 3},
+                          {-1, -1, -1, -1, -1, -1, -1, -1, 22, 31, 18, 31}},
+      [TH_TASK_INDUCTION] = {{18, 11, 3, 29, 15, 10, 0, 31, 7, 11, 3, 29},
+                             {-1, -1, -1, -1, -1, -1, -1, -1, -1, 3, 29, 15}},
+  };
+  for (int kind = 0; kind < TH_TASK_COUNT; kind++) {
+    th_task *task = make_task(kind, 1);
+    th_batch batch = th_task_next(task);
+    cr_assert_eq(memcmp(th_tensor_data(batch.tokens), shown[kind][0], sizeof shown[kind][0]), 0);
+    cr_assert_eq(memcmp(th_tensor_data(batch.targets), shown[kind][1], sizeof shown[kind][1]), 0);
+    th_task_free(task);
+  }
+}
+
 /* So few sequences that a class may be empty: still a batch, and soon. */
 Test(task, tiny_spaces) {
   th_task_options o = {.kind = TH_TASK_COPY, .seq = 2, .batch = ROWS, .vocab = 2};
