@@ -466,7 +466,7 @@ typedef enum th_fill {
   TH_FILL_NORMAL,   /* N(0, param^2); param 0 means 1 */
   TH_FILL_POSITIVE, /* 0.5 + uniform */
   TH_FILL_IDS,      /* TH_I32 uniform on 0 .. param-1 */
-  TH_FILL_LENGTHS,  /* TH_I32 uniform on 0 .. param */
+  TH_FILL_LENGTHS,  /* TH_I32 uniform on 0 .. param, the last one param */
   TH_FILL_LABELS,   /* TH_I32 uniform on 0 .. param-1, each fourth TH_IGNORE */
   TH_FILL_MASK      /* TH_BOOL, each 1 with probability 3/4; row 0 of each matrix is all 0 */
 } th_fill;

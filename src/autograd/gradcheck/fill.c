@@ -30,7 +30,8 @@ static double value_at(const th_check_input *in, const th_tensor *x, th_random s
     return (double)(float)((in->param == 0 ? 1 : in->param) * th_random_normal(stream, place));
   case TH_FILL_POSITIVE: return (double)(float)(0.5 + th_random_uniform(stream, place));
   case TH_FILL_IDS: return (double)th_random_below(stream, place, param);
-  case TH_FILL_LENGTHS: return (double)th_random_below(stream, place, param + 1);
+  case TH_FILL_LENGTHS:
+    return k + 1 == x->count ? in->param : (double)th_random_below(stream, place, param + 1);
   case TH_FILL_LABELS:
     return k % 4 == 3 ? (double)TH_IGNORE : (double)th_random_below(stream, place, param);
   case TH_FILL_MASK: return !in_first_row(x, k) && th_random_below(stream, place, 4) > 0;

@@ -39,7 +39,7 @@ typedef struct job {
   int input;
   ptrdiff_t entry; /* coordinate, or number of the direction */
   double scale;
-  double analytic, allowed;
+  double analytic, doubt, allowed;
   th__estimate estimate;
 } job;
 
@@ -131,7 +131,7 @@ static void tally_jobs(const th__subject *subject, th_gradcheck_row *row, const 
   th__tally tally = {.row = row, .tolerance = subject->tolerance, .least = least};
   bool moved = false, zero = true;
   for (ptrdiff_t i = 0; i < count; i++) {
-    th__tally_entry(&tally, jobs[i].entry, jobs[i].analytic, &jobs[i].estimate);
+    th__tally_entry(&tally, jobs[i].entry, jobs[i].analytic, jobs[i].doubt, &jobs[i].estimate);
     moved = moved || jobs[i].estimate.moved;
     zero = zero && jobs[i].analytic == 0;
   }
@@ -140,7 +140,8 @@ static void tally_jobs(const th__subject *subject, th_gradcheck_row *row, const 
 }
 
 static th_status check_every(const th__subject *subject, const th__gradients *gradients,
-                             th_gradcheck_row *const *rows, th_error *error) {
+                             const th__gradients *bound, th_gradcheck_row *const *rows,
+                             th_error *error) {
   ptrdiff_t count = 0, at = 0;
   for (int i = 0; i < subject->input_count; i++)
     if (rows[i] != NULL) count += subject->inputs[i]->count;
@@ -153,11 +154,13 @@ static th_status check_every(const th__subject *subject, const th__gradients *gr
     double typical = step_scale(x, 0);
     for (ptrdiff_t k = 0; k < x->count; k++) {
       double own = fabs(((const double *)x->data)[k]), claimed = gradients->of[i][k];
+      double doubt = bound->of[i][k];
       jobs[at++] = (job){.input = i,
                          .entry = k,
                          .scale = own > typical ? step_scale(x, own) : typical,
                          .analytic = claimed,
-                         .allowed = subject->tolerance * fmax(least, fabs(claimed))};
+                         .doubt = doubt,
+                         .allowed = subject->tolerance * fmax(least, fabs(claimed)) + doubt};
     }
   }
   th_status status = run_batch(subject, jobs, count, NULL, error);
@@ -183,7 +186,8 @@ static void draw_direction(th_random stream, ptrdiff_t count, double *u) {
 }
 
 static th_status check_projections(const th__subject *subject, const th__gradients *gradients,
-                                   int projections, th_gradcheck_row *const *rows, th_error *error) {
+                                   const th__gradients *bound, int projections,
+                                   th_gradcheck_row *const *rows, th_error *error) {
   th_status status = TH_OK;
   for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
     if (rows[i] == NULL || rows[i]->elements == 0) continue;
@@ -195,22 +199,26 @@ static th_status check_projections(const th__subject *subject, const th__gradien
       status = th__error_memory(error, "gradcheck", (size_t)(projections * n) * sizeof *room);
     double typical = 0;
     for (int p = 0; p < projections && status == TH_OK; p++) {
-      double *u = room + p * n, dot = 0, square = 0;
+      double *u = room + p * n, dot = 0, square = 0, doubt = 0;
       draw_direction(
           (th_random){subject->seed, TH__DRAW_DIRECTION, (uint64_t)(p * TH_MAX_INPUTS + i)}, n, u);
       for (ptrdiff_t k = 0; k < n; k++) {
         double term = gradients->of[i][k] * u[k];
         dot += term;
+        doubt += bound->of[i][k] * fabs(u[k]);
         square += term * term;
       }
       typical = isfinite(square) ? fmax(typical, sqrt(square)) : typical;
       directions[p] = u;
-      jobs[p] =
-          (job){.input = i, .entry = p, .analytic = dot, .scale = step_scale(subject->inputs[i], 0)};
+      jobs[p] = (job){.input = i,
+                      .entry = p,
+                      .analytic = dot,
+                      .doubt = doubt,
+                      .scale = step_scale(subject->inputs[i], 0)};
     }
     double least = TH__SHARE_PROJECTION * typical;
     for (int p = 0; p < projections && status == TH_OK; p++)
-      jobs[p].allowed = subject->tolerance * fmax(least, fabs(jobs[p].analytic));
+      jobs[p].allowed = subject->tolerance * fmax(least, fabs(jobs[p].analytic)) + jobs[p].doubt;
     if (status == TH_OK) status = run_batch(subject, jobs, projections, directions, error);
     if (status == TH_OK) tally_jobs(subject, rows[i], jobs, projections, least);
     th__free(jobs);
@@ -236,15 +244,16 @@ static th_status check_f64(const th__subject *subject, const th_gradcheck_option
   for (int i = 0; i < subject->input_count; i++)
     if (th__checked(subject, i)) rows[i] = th__new_row(subject, result, i, TH_F64, mode);
 
-  th__gradients zero, nonzero = {0};
+  th__gradients zero, nonzero = {0}, bound = {0};
   th_status status = th__backward(subject, &(th__backward_run){.dtype = TH_F64}, &zero, error);
   if (status != TH_OK) return status;
   status = th__backward(subject, &(th__backward_run){.dtype = TH_F64, .from_nonzero = true},
                         &nonzero, error);
+  if (status == TH_OK) status = th__rounding_bound(subject, &zero, false, 0x1p-53, &bound, error);
   if (status == TH_OK && spread == 0)
     status = mode == TH_CHECK_EVERY
-                 ? check_every(subject, &zero, rows, error)
-                 : check_projections(subject, &zero, options->projections, rows, error);
+                 ? check_every(subject, &zero, &bound, rows, error)
+                 : check_projections(subject, &zero, &bound, options->projections, rows, error);
   for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
     if (rows[i] == NULL) continue;
     judge_ends(subject, rows[i], zero.arrived[i], spread);
@@ -252,6 +261,7 @@ static th_status check_f64(const th__subject *subject, const th_gradcheck_option
   }
   th__gradients_free(&zero);
   th__gradients_free(&nonzero);
+  th__gradients_free(&bound);
   return status;
 }
 

@@ -2,6 +2,7 @@
  *
  *   subject.c    the function under test and its inputs; runs forward and backward
  *   fill.c       inputs of a registered case
+ *   jitter.c     a backward pass with rounding errors put in, to measure what they do
  *   line.c       values of the loss along one coordinate or direction
  *   sweep.c      the derivative along a line, with an error bar, from a sweep over step sizes
  *   judge.c      one claimed gradient against one measured derivative
@@ -19,7 +20,8 @@ enum {
   TH__DRAW_UPSTREAM,
   TH__DRAW_DIRECTION,
   TH__DRAW_START,
-  TH__DRAW_JITTER
+  TH__DRAW_JITTER,
+  TH__DRAW_ROUNDING
 };
 
 /* ---- subject.c ---- */
@@ -77,13 +79,18 @@ typedef struct th__backward_run {
   th_dtype dtype;
   bool round_inputs; /* to f32 first: what an f32 run is compared with */
   bool from_nonzero; /* onto th__start_value; the result is what then stands there */
-  double jitter;     /* inputs and upstream times 1 + jitter * uniform(-1, 1), draw number `draw` */
+  double jitter; /* relative changes of inputs and of every gradient on the way; draw number `draw` */
   uint64_t draw;
 } th__backward_run;
 th_status th__backward(const th__subject *subject, const th__backward_run *run,
                        th__gradients *gradients, th_error *error);
 /* What the gradient of input i, entry k, starts from when from_nonzero. */
 double th__start_value(const th__subject *subject, int input, ptrdiff_t entry);
+
+/* ---- jitter.c ---- */
+
+/* Makes the recorded nodes change their upstream gradients by up to `size`, relatively. */
+th_status th__jitter_nodes(th_tape *tape, uint64_t seed, uint64_t draw, double size);
 
 /* ---- fill.c ---- */
 
@@ -107,6 +114,7 @@ typedef struct th__level {
   double step;
   double central, left, right;
   double noise;     /* round-off of `central`, from the outputs that changed */
+  double most;      /* the same, had all outputs changed */
   double unchanged; /* how far a derivative could hide in the round-off of those that did not */
   bool finite;
   bool moved; /* some output changed */
@@ -137,7 +145,8 @@ typedef struct th__tally {
   bool any;
   double worst;
 } th__tally;
-void th__tally_entry(th__tally *tally, ptrdiff_t index, double analytic,
+/* `doubt`: how far the claim may be off by the rounding errors of the backward itself. */
+void th__tally_entry(th__tally *tally, ptrdiff_t index, double analytic, double doubt,
                      const th__estimate *estimate);
 
 /* The share of an input's largest gradient below which errors are no longer relative to the entry. */
@@ -145,6 +154,10 @@ void th__tally_entry(th__tally *tally, ptrdiff_t index, double analytic,
 #define TH__SHARE_PROJECTION 0.1
 
 /* ---- precision.c ---- */
+
+/* How far each entry of a gradient may be off by rounding errors of relative size `unit`. */
+th_status th__rounding_bound(const th__subject *subject, const th__gradients *exact,
+                             bool round_inputs, double unit, th__gradients *bound, th_error *error);
 
 /* Adds a row for each checked input. */
 th_status th__precision(const th__subject *subject, th_gradcheck_result *result, th_error *error);

@@ -94,12 +94,13 @@ static void explain(th_gradcheck_row *row, th_verdict verdict, const th__estimat
   }
 }
 
-void th__tally_entry(th__tally *tally, ptrdiff_t index, double analytic, const th__estimate *e) {
+void th__tally_entry(th__tally *tally, ptrdiff_t index, double analytic, double doubt,
+                     const th__estimate *e) {
   th_gradcheck_row *row = tally->row;
   double claimed = isfinite(analytic) ? fabs(analytic) : 0;
   double measured = e->kink || !e->finite ? 0 : fabs(e->value);
   double scale = fmax(fmax(claimed, measured), tally->least);
-  th_verdict verdict = verdict_of(analytic, e, scale, tally->tolerance * scale);
+  th_verdict verdict = verdict_of(analytic, e, scale, tally->tolerance * scale + doubt);
   double error = fabs(analytic - e->value);
   if (isnan(error)) error = INFINITY;
   double relative = error == 0 ? 0 : error / scale;

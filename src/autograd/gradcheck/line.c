@@ -80,6 +80,7 @@ th_status th__line_level(const th__line *line, double step, th__level *level, th
   level->left = s.left / down;
   /* Each output carries at least half a unit in its last place, and in practice a few of them. */
   level->noise = 4 * HALF_ULP * s.changed / step;
+  level->most = 4 * HALF_ULP * (s.changed + s.unchanged) / step;
   level->unchanged = HALF_ULP * s.unchanged / step;
   return TH_OK;
 }

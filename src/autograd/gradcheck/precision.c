@@ -1,63 +1,82 @@
-/* precision.c: the f32 backward against the f64 backward of the same inputs.
+/* precision.c: what rounding errors can do to a gradient, and the f32 backward against the f64 one.
  *
- * The limit comes from an error bound, not from a guessed tolerance. A backward that is stable in the
- * usual sense (Higham 2002, chapter 1) returns the exact gradient of inputs that were changed by a
- * modest multiple of the unit round-off u = 2^-24. How much such changes move entry i is measured,
- * in f64: the backward is repeated with every input and upstream value multiplied by 1 + u r, r random
- * in -1 .. 1; the largest |change| of entry i over a few draws is its condition c_i. Sums of n terms
- * grow their error like sqrt(n) u (Higham & Mary 2019, doi:10.1137/18M1226312). So
- *     |g32_i - g64_i| <= K sqrt(n) (c_i + u |g_i| + u s),
- * with n the largest number of elements of any tensor here, s a thousandth of the largest |g|. */
+ * The limits come from an error bound, not from a guessed tolerance. A backward that is stable in the
+ * usual sense (Higham 2002, chapter 1) returns the exact result for values that were changed by a
+ * modest multiple of the unit round-off u (2^-24 in f32, 2^-53 in f64). How much such changes move
+ * entry i is measured, in f64: the backward is repeated with every input, and every gradient on its
+ * way back, multiplied by 1 + d r, r random in -1 .. 1 and d = 2^-24; the largest |change| / d of entry
+ * i over a few draws is its condition c_i. Sums of n terms grow their error like sqrt(n) (Higham & Mary
+ * 2019, doi:10.1137/18M1226312). So
+ *     |computed g_i - exact g_i| <= K sqrt(n) u (c_i + |g_i| + s),
+ * with n the largest number of elements of any tensor here and s a thousandth of the largest |g|. */
 #include <math.h>
 
 #include "autograd/gradcheck/gradcheck.h"
 #include "tensor/alloc.h"
 
-#define UNIT 0x1p-24
+#define UNIT 0x1p-24 /* of f32 */
 #define DRAWS 6
-#define FACTOR 8.0
+#define FACTOR 8.0 /* K */
 
-/* condition[i][k]: the largest change of an entry under `UNIT` relative changes of everything. */
-static th_status measure_condition(const th__subject *subject, const th__gradients *exact,
-                                   th__gradients *condition, th_error *error) {
-  th_status status = TH_OK;
-  for (uint64_t draw = 0; draw < DRAWS && status == TH_OK; draw++) {
+/* change[i][k]: the largest change of an entry over the draws. */
+static th_status largest_changes(const th__subject *subject, const th__gradients *exact,
+                                 bool round_inputs, th__gradients *change, th_error *error) {
+  for (uint64_t draw = 0; draw < DRAWS; draw++) {
     th__gradients moved;
-    status = th__backward(
-        subject,
-        &(th__backward_run){.dtype = TH_F64, .round_inputs = true, .jitter = UNIT, .draw = draw},
-        &moved, error);
-    if (status != TH_OK) break;
-    for (int i = 0; i < subject->input_count; i++) {
-      if (!th__checked(subject, i)) continue;
-      for (ptrdiff_t k = 0; k < subject->inputs[i]->count; k++) {
-        double change = fabs(moved.of[i][k] - exact->of[i][k]);
-        double before = draw == 0 ? 0 : condition->of[i][k];
-        moved.of[i][k] = change > before ? change : before;
+    th__backward_run run = {
+        .dtype = TH_F64, .round_inputs = round_inputs, .jitter = UNIT, .draw = draw};
+    th_status status = th__backward(subject, &run, &moved, error);
+    if (status != TH_OK) return status;
+    for (int i = 0; i < subject->input_count; i++)
+      for (ptrdiff_t k = 0; th__checked(subject, i) && k < subject->inputs[i]->count; k++) {
+        double now = fabs(moved.of[i][k] - exact->of[i][k]);
+        moved.of[i][k] = draw == 0 ? now : fmax(now, change->of[i][k]);
       }
+    th__gradients_free(change);
+    *change = moved;
+  }
+  return TH_OK;
+}
+
+static double largest_count(const th__subject *subject) {
+  ptrdiff_t n = subject->output_count > 0 ? subject->output_count : 1;
+  for (int i = 0; i < subject->input_count; i++)
+    if (subject->inputs[i]->count > n) n = subject->inputs[i]->count;
+  return (double)n;
+}
+
+static double share_of_largest(const double *values, ptrdiff_t count) {
+  double largest = 0;
+  for (ptrdiff_t k = 0; k < count; k++)
+    if (isfinite(values[k])) largest = fmax(largest, fabs(values[k]));
+  return TH__SHARE * largest;
+}
+
+th_status th__rounding_bound(const th__subject *subject, const th__gradients *exact,
+                             bool round_inputs, double unit, th__gradients *bound, th_error *error) {
+  *bound = (th__gradients){0};
+  th_status status = largest_changes(subject, exact, round_inputs, bound, error);
+  double growth = FACTOR * sqrt(largest_count(subject)) * unit;
+  for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
+    if (!th__checked(subject, i)) continue;
+    ptrdiff_t count = subject->inputs[i]->count;
+    double share = share_of_largest(exact->of[i], count);
+    for (ptrdiff_t k = 0; k < count; k++) {
+      double condition = bound->of[i][k] / UNIT;
+      bound->of[i][k] = growth * (condition + fabs(exact->of[i][k]) + share);
     }
-    th__gradients_free(condition);
-    *condition = moved;
   }
   return status;
 }
 
-static double largest_count(const th__subject *subject) {
-  ptrdiff_t n = subject->output_count;
-  for (int i = 0; i < subject->input_count; i++)
-    if (subject->inputs[i]->count > n) n = subject->inputs[i]->count;
-  return (double)(n > 0 ? n : 1);
-}
+/* ---- f32 against f64 ---- */
 
 static void judge_input(th_gradcheck_row *row, const double *exact, const double *single,
-                        const double *condition, double growth) {
-  double largest = 0, worst = -1;
-  for (ptrdiff_t k = 0; k < row->elements; k++)
-    if (isfinite(exact[k])) largest = fmax(largest, fabs(exact[k]));
-  double share = TH__SHARE * largest;
+                        const double *bound) {
+  double worst = -1, share = share_of_largest(exact, row->elements);
   for (ptrdiff_t k = 0; k < row->elements; k++) {
     double error = fabs(single[k] - exact[k]);
-    double limit = growth * (condition[k] + UNIT * (fabs(exact[k]) + share));
+    double limit = bound[k];
     double scale = fmax(fmax(fabs(exact[k]), fabs(single[k])), share);
     if (isnan(error)) error = INFINITY;
     double relative = error == 0 ? 0 : error / scale;
@@ -82,7 +101,7 @@ static void judge_input(th_gradcheck_row *row, const double *exact, const double
 }
 
 th_status th__precision(const th__subject *subject, th_gradcheck_result *result, th_error *error) {
-  th__gradients exact = {0}, single = {0}, onto = {0}, condition = {0};
+  th__gradients exact = {0}, single = {0}, onto = {0}, bound = {0};
   th_status status = th__backward(
       subject, &(th__backward_run){.dtype = TH_F64, .round_inputs = true}, &exact, error);
   if (status == TH_OK)
@@ -90,12 +109,11 @@ th_status th__precision(const th__subject *subject, th_gradcheck_result *result,
   if (status == TH_OK)
     status = th__backward(subject, &(th__backward_run){.dtype = TH_F32, .from_nonzero = true},
                           &onto, error);
-  if (status == TH_OK) status = measure_condition(subject, &exact, &condition, error);
-  double growth = FACTOR * sqrt(largest_count(subject));
+  if (status == TH_OK) status = th__rounding_bound(subject, &exact, true, UNIT, &bound, error);
   for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
     if (!th__checked(subject, i)) continue;
     th_gradcheck_row *row = th__new_row(subject, result, i, TH_F32, TH_CHECK_PRECISION);
-    judge_input(row, exact.of[i], single.of[i], condition.of[i], growth);
+    judge_input(row, exact.of[i], single.of[i], bound.of[i]);
     th__judge_accumulation(subject, row, single.of[i], onto.of[i], UNIT);
     if (!single.arrived[i])
       th__row_verdict(row, TH_VACUOUS,
@@ -105,6 +123,6 @@ th_status th__precision(const th__subject *subject, th_gradcheck_result *result,
   th__gradients_free(&exact);
   th__gradients_free(&single);
   th__gradients_free(&onto);
-  th__gradients_free(&condition);
+  th__gradients_free(&bound);
   return status;
 }

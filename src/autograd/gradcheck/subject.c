@@ -201,6 +201,7 @@ static th_status forward_and_backward(const th__subject *subject, const th__back
   if (v == NULL) return take_error(tape, error);
   for (ptrdiff_t k = 0; k < y->count; k++)
     th__set(v, k, jittered(subject, run, TH_MAX_INPUTS, k, subject->upstream[k]));
+  if (run->jitter != 0) th__jitter_nodes(tape, subject->seed, run->draw, run->jitter);
   return th_backward_from(tape, y, v) == TH_OK ? TH_OK : take_error(tape, error);
 }
 

@@ -131,7 +131,7 @@ static void conclude(const sweep *s, th__estimate *e) {
   int samples;
   double rough = observed_noise(s, count, &best, &samples);
   if (samples >= 2) {
-    e->rough = rough > 1e5 * s->levels[0].noise * s->levels[0].step && rough > 0;
+    e->rough = rough > 1e5 * s->levels[0].most * s->levels[0].step;
     best = extrapolate(s, count, rough);
   }
   double under = hidden(s, count);
