@@ -5,12 +5,14 @@
 
 #include <math.h>
 
+#include "autograd/gemm.h"
+
 /* Queries that are worked on together. Few with a causal mask, where a block reads only the keys its
  * last query can see; more without, where BLAS likes them. */
 #define BLOCK_CAUSAL 32
 #define BLOCK 64
 /* Without a backward each piece keeps one block of weights: so many pieces at most. */
-#define MOST_PIECES 128
+#define MOST_PIECES 32
 
 typedef struct saved {
   th__attention_masks masks;
@@ -245,6 +247,9 @@ static th_tensor *attend(th_tape *tape, th_tensor *const *in, const th_attention
       th_output(tape, q->dtype, TH_SHAPE(shape.batch, shape.n_q, shape.heads, v->shape[3]));
   if (y == NULL) return NULL;
   call c = new_call(&s, q, k, v, y);
+  const th__attention_head *h = &c.head;
+  const ptrdiff_t sizes[] = {h->n_k, h->d_k, h->d_v, h->ldq, h->ldk, h->ldv, h->ldy};
+  if (!th__blas_sizes(tape, "attention", 7, sizes)) return NULL;
   c.head.fill = options->weights != NULL;
   if (!forward(tape, &c)) return NULL;
   y = th_record(tape, &th__op_attention, y, in, 3, &s, sizeof s);

@@ -2,6 +2,7 @@
  * whether they share memory. */
 #include <stdatomic.h>
 
+#include "autograd/gemm.h"
 #include "autograd/record/attention.h"
 
 /* ---- finite rows ---- */
@@ -75,7 +76,7 @@ static bool columns_of(const th_tensor *x, ptrdiff_t row, ptrdiff_t *begin, ptrd
 }
 
 bool th__heads_apart(const th_tensor *a, const th_tensor *b) {
-  if (root_of(a) != root_of(b) || a->count == 0 || b->count == 0 || same_window(a, b)) return true;
+  if (!th__share_grad(a, b) || a->count == 0 || b->count == 0 || same_window(a, b)) return true;
   /* Slices of one projection [B, T, 3C]: the same rows, other columns. */
   ptrdiff_t row = a->strides[2], begin_a, end_a, begin_b, end_b;
   return row > 0 && columns_of(a, row, &begin_a, &end_a) && columns_of(b, row, &begin_b, &end_b) &&
