@@ -1,6 +1,7 @@
 #include "autograd/gemm.h"
 
 #include <limits.h>
+#include <math.h>
 
 #include "autograd/tape.h"
 
@@ -11,7 +12,8 @@
 #define MOST_FLOPS 2.5e8 /* cut larger ones, for machines with many cores */
 #define PIECES 16        /* wanted in between: enough to balance a few threads */
 #define LEAST_TILE 32    /* rows and columns; thinner tiles are packed as often as they are used */
-#define TILE_STEP 16     /* tiles end on multiples of this: whole registers */
+#define ROW_STEP 4       /* tiles end on multiples of these: what BLAS computes at a time */
+#define COLUMN_STEP 16
 #define COLUMN_SUM_FLOPS 16 /* a column sum costs about as much per element as this many */
 
 /* How one product is cut: into groups of whole products if they are small, else into tiles of C. */
@@ -19,6 +21,7 @@ typedef struct cut {
   ptrdiff_t batch, group, groups;   /* products, products per piece, pieces along the batch */
   ptrdiff_t tile_m, tile_n, across; /* across: tiles side by side */
   ptrdiff_t tiles, pieces;
+  double flops;
 } cut;
 
 typedef struct work {
@@ -34,9 +37,9 @@ static ptrdiff_t clamp(ptrdiff_t value, ptrdiff_t low, ptrdiff_t high) {
 }
 
 /* Length of `parts` nearly equal tiles along `length`. */
-static ptrdiff_t tile_length(ptrdiff_t length, ptrdiff_t parts) {
+static ptrdiff_t tile_length(ptrdiff_t length, ptrdiff_t parts, ptrdiff_t step) {
   if (parts <= 1) return length;
-  return ceil_div(ceil_div(length, parts), TILE_STEP) * TILE_STEP;
+  return ceil_div(ceil_div(length, parts), step) * step;
 }
 
 /* Tiles as nearly square as the least size allows: each tile has to pack its rows of A and its columns
@@ -44,12 +47,12 @@ static ptrdiff_t tile_length(ptrdiff_t length, ptrdiff_t parts) {
 static void cut_into_tiles(const th__product *p, ptrdiff_t wanted, cut *c) {
   ptrdiff_t most_down = clamp(p->m / LEAST_TILE, 1, wanted);
   ptrdiff_t most_across = clamp(p->n / LEAST_TILE, 1, wanted);
-  ptrdiff_t down = 1;
-  while (down < most_down && down * down * p->n < wanted * p->m) down++;
+  double square = (double)wanted * (double)p->m / (double)p->n;
+  ptrdiff_t down = clamp((ptrdiff_t)(sqrt(square) + 0.5), 1, most_down);
   ptrdiff_t across = clamp(ceil_div(wanted, down), 1, most_across);
   down = clamp(ceil_div(wanted, across), 1, most_down);
-  c->tile_m = tile_length(p->m, down);
-  c->tile_n = tile_length(p->n, across);
+  c->tile_m = tile_length(p->m, down, ROW_STEP);
+  c->tile_n = tile_length(p->n, across, COLUMN_STEP);
 }
 
 static cut cut_product(const th__product *p) {
@@ -58,7 +61,7 @@ static cut cut_product(const th__product *p) {
   if (c.batch == 0 || p->m == 0 || p->n == 0) return c;
   double per_element = p->a == NULL ? COLUMN_SUM_FLOPS : 2;
   double each = per_element * (double)p->m * (double)p->n * (double)p->k;
-  double all = each * (double)c.batch;
+  double all = c.flops = each * (double)c.batch;
   double piece = all / PIECES;
   if (piece < LEAST_FLOPS) piece = LEAST_FLOPS;
   if (piece > MOST_FLOPS) piece = MOST_FLOPS;
@@ -137,11 +140,13 @@ static void run_pieces(const void *context, ptrdiff_t begin, ptrdiff_t end) {
 void th__products(const th__product *products, int count) {
   work w = {.products = products, .count = count};
   ptrdiff_t pieces = 0;
+  double flops = 0;
   for (int i = 0; i < count; i++) {
     w.cuts[i] = cut_product(&products[i]);
     pieces += w.cuts[i].pieces;
+    flops += w.cuts[i].flops;
   }
-  th__parallel(pieces, 1, run_pieces, &w);
+  th__parallel(pieces, flops < 2 * LEAST_FLOPS ? pieces : 1, run_pieces, &w);
 }
 
 /* ---- operands ---- */
