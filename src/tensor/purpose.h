@@ -8,5 +8,8 @@
 #define TH__PURPOSE_INIT UINT32_C(0x80000000)          /* + number of the parameter */
 #define TH__PURPOSE_TASK_TRAINING UINT32_C(0x90000000) /* step: number of the batch */
 #define TH__PURPOSE_TASK_HELDOUT UINT32_C(0x90000001)
+#define TH__PURPOSE_RECALL_TRAINING UINT32_C(0x90000010) /* the demo's task: step, number of the batch */
+#define TH__PURPOSE_RECALL_HELDOUT UINT32_C(0x90000011)
+#define TH__PURPOSE_RECALL_DIRECTION UINT32_C(0x90000012) /* of its finite differences */
 
 #endif
