@@ -58,9 +58,17 @@ static void put_axes(FILE *script, const th__plot *plot) {
     fprintf(script, "set yrange [%.9g:%.9g]\n", plot->y_least, plot->y_most);
 }
 
-static void put_script(FILE *script, const th__plot *plot, const char *terminal, bool bands) {
+/* What is drawn: panels, row by row. */
+typedef struct sheet {
+  const th__plot *plots;
+  int count, columns;
+  const char *terminal;
+  bool bands;
+} sheet;
+
+static void put_panel(FILE *script, const th__plot *plot, bool bands) {
   ptrdiff_t points = 0;
-  fprintf(script, "set terminal %s\n", terminal);
+  fprintf(script, "reset\n");
   put_axes(script, plot);
   for (int i = 0; i < plot->series_count; i++) points += put_points(script, plot, i);
   if (points == 0) {
@@ -83,6 +91,15 @@ static void put_script(FILE *script, const th__plot *plot, const char *terminal,
     comma = ", ";
   }
   fprintf(script, "\n");
+}
+
+static void put_script(FILE *script, const sheet *sheet) {
+  fprintf(script, "set terminal %s\n", sheet->terminal);
+  if (sheet->count > 1)
+    fprintf(script, "set multiplot layout %d,%d\n", (sheet->count - 1) / sheet->columns + 1,
+            sheet->columns);
+  for (int i = 0; i < sheet->count; i++) put_panel(script, &sheet->plots[i], sheet->bands);
+  if (sheet->count > 1) fprintf(script, "unset multiplot\n");
 }
 
 /* ---- running gnuplot ---- */
@@ -128,8 +145,7 @@ static char *run_gnuplot(const char *script_path, size_t *size, th_error *error)
   return NULL;
 }
 
-static char *draw(const th__plot *plot, const char *terminal, bool bands, size_t *size,
-                  th_error *error) {
+static char *draw(const sheet *sheet, size_t *size, th_error *error) {
   const char *folder = getenv("TMPDIR");
   char path[128];
   if (folder == NULL || strlen(folder) > 80 || strchr(folder, '\'') != NULL) folder = "/tmp";
@@ -141,7 +157,7 @@ static char *draw(const th__plot *plot, const char *terminal, bool bands, size_t
     th__error(error, TH_ERR_IO, "plot: cannot make a temporary file in %s", folder);
     return NULL;
   }
-  put_script(script, plot, terminal, bands);
+  put_script(script, sheet);
   bool written = !ferror(script);
   if (fclose(script) != 0) written = false;
   char *bytes = NULL;
@@ -153,15 +169,20 @@ static char *draw(const th__plot *plot, const char *terminal, bool bands, size_t
   return bytes;
 }
 
-char *th__plot_svg(const th__plot *plot, int width, int height, size_t *size, th_error *error) {
+char *th__plots_svg(const th__plot *plots, int count, int columns, int width, int height,
+                    size_t *size, th_error *error) {
   char terminal[96];
   snprintf(terminal, sizeof terminal,
            "svg size %d,%d dynamic background rgb 'white' font 'sans,13'", width, height);
-  return draw(plot, terminal, true, size, error);
+  return draw(&(sheet){plots, count, columns, terminal, true}, size, error);
+}
+
+char *th__plot_svg(const th__plot *plot, int width, int height, size_t *size, th_error *error) {
+  return th__plots_svg(plot, 1, 1, width, height, size, error);
 }
 
 char *th__plot_text(const th__plot *plot, int columns, int rows, size_t *size, th_error *error) {
   char terminal[64];
   snprintf(terminal, sizeof terminal, "dumb noenhanced size %d,%d", columns, rows);
-  return draw(plot, terminal, false, size, error);
+  return draw(&(sheet){plot, 1, 1, terminal, false}, size, error);
 }

@@ -23,6 +23,9 @@ typedef struct th__plot {
 /* The picture as bytes; *size is their number, a 0 byte follows. Free with th__free. NULL with an
  * error: gnuplot is missing (says which package), it failed (its message), memory. */
 char *th__plot_svg(const th__plot *plot, int width, int height, size_t *size, th_error *error);
+/* Several in one picture, row by row; width and height are those of the whole. */
+char *th__plots_svg(const th__plot *plots, int count, int columns, int width, int height,
+                    size_t *size, th_error *error);
 char *th__plot_text(const th__plot *plot, int columns, int rows, size_t *size, th_error *error);
 
 #endif
