@@ -1,6 +1,14 @@
 /* vecmath.h: elementary functions written so that any compiler can run them on whole vectors (no
  * branches, no tables, no calls), for use inside `#pragma omp simd` loops. In f64, where only checks
- * run and the last bit matters, they are the C library's. */
+ * run and the last bit matters, they are the C library's.
+ *
+ *   th__exp(x)         e^x, with 0 in place of subnormal results
+ *   th__sigmoid(x)     1 / (1 + e^-x) = (1 + tanh(x/2)) / 2
+ *   th__normal_pdf(x)  e^(-x^2/2) / sqrt(2 pi)
+ *   th__normal_cdf(x)  (1 + erf(x / sqrt 2)) / 2
+ *
+ * The last three keep their relative accuracy where they are small; the forms on the right, which
+ * contain a 1 that cancels, do not. NaN stays NaN. tests/ops/test_vecmath.c measures the errors. */
 #ifndef TH_OPS_VECMATH_H
 #define TH_OPS_VECMATH_H
 
@@ -8,21 +16,24 @@
 
 #include "ops/real.h"
 
+#define TH__SQRT_HALF 0.70710678118654752440    /* sqrt(1/2) */
+#define TH__INV_SQRT_2PI 0.39894228040143267794 /* 1 / sqrt(2 pi) */
+
 #if TH_REAL_BITS == 32
 
-/* e^x to 1.1 units in the last place on [-87.33, 88.72]; below it exactly 0 (the result would be
- * subnormal), above it +inf; NaN stays NaN. x = n ln 2 + r with |r| <= ln 2 / 2, and e^r by the
- * polynomial of Moshier's Cephes (expf.c). */
-static inline float th__exp(float x) {
-  const float low = -87.33654f, high = 88.72283f;
-  float clamped = x < low ? low : x;
-  clamped = clamped > high ? high : clamped;
+#define TH__EXP_LOW (-87.33654f) /* e^x is subnormal below */
+#define TH__EXP_HIGH 88.72283f   /* and infinite above */
+
+/* e^(x + small) for TH__EXP_LOW <= x <= TH__EXP_HIGH. x = n ln 2 + r with |r| <= ln 2 / 2, and e^r by
+ * the polynomial of Moshier's Cephes (expf.c). `small` is what x lost when it was rounded. */
+static inline float th__exp_sum(float x, float small) {
   /* Adding 1.5 * 2^23 leaves the nearest integer in the low bits of the sum. */
   const float magic = 12582912.0f;
-  float shifted = clamped * 1.44269504f + magic;
+  float shifted = x * 1.44269504f + magic;
   float n = shifted - magic;
-  float r = clamped - n * 0.693359375f;
+  float r = x - n * 0.693359375f;
   r = r + n * 2.12194440e-4f;
+  r = r + small;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
@@ -39,15 +50,103 @@ static inline float th__exp(float x) {
   float factor1, factor2;
   memcpy(&factor1, &bits1, sizeof factor1);
   memcpy(&factor2, &bits2, sizeof factor2);
-  float y = p * factor1 * factor2;
-  y = x < low ? 0.0f : y;
-  y = x > high ? INFINITY : y;
+  return p * factor1 * factor2;
+}
+
+/* To 1.1 units in the last place on [-87.33, 88.72]; below exactly 0, above +inf. */
+static inline float th__exp(float x) {
+  float clamped = x > TH__EXP_LOW ? x : TH__EXP_LOW; /* NaN too becomes a number, for the integers */
+  clamped = clamped < TH__EXP_HIGH ? clamped : TH__EXP_HIGH;
+  float y = th__exp_sum(clamped, -0.0f);
+  y = x < TH__EXP_LOW ? 0.0f : y;
+  y = x > TH__EXP_HIGH ? INFINITY : y;
+  return x != x ? x : y;
+}
+
+/* To 3 units in the last place. */
+static inline float th__sigmoid(float x) {
+  float e = th__exp(-fabsf(x));
+  float y = 1.0f / (1.0f + e); /* of |x|, which no e can overflow */
+  return x < 0.0f ? e * y : y;
+}
+
+/* x * x - square, exactly, if square = x * x rounded. */
+static inline float th__square_rest(float x, float square) {
+#if defined(__FMA__) || defined(FP_FAST_FMAF)
+  return fmaf(x, x, -square);
+#else
+  /* Dekker 1971: the upper 12 bits of x and the rest; their products are exact. */
+  int32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits &= ~0xFFF;
+  float head;
+  memcpy(&head, &bits, sizeof head);
+  float tail = x - head;
+  return ((head * head - square) + 2.0f * head * tail) + tail * tail;
+#endif
+}
+
+/* e^(-x^2/2). The rounding of x^2 alone would cost x^2/4 units in the last place. */
+static inline float th__gauss(float x) {
+  float t = fabsf(x);
+  t = t < 13.25f ? t : 13.25f; /* e^-87.8: beyond what is still a normal number */
+  float square = t * t, rest = th__square_rest(t, square);
+  float exponent = -0.5f * square;
+  float clamped = exponent > TH__EXP_LOW ? exponent : TH__EXP_LOW;
+  float y = th__exp_sum(clamped, -0.5f * rest);
+  return exponent < TH__EXP_LOW ? 0.0f : y;
+}
+
+/* To 3 units in the last place down to 1.2e-38, |x| < 13.1; 0 beyond. */
+static inline float th__normal_pdf(float x) {
+  float y = (float)TH__INV_SQRT_2PI * th__gauss(x);
+  return x != x ? x : y;
+}
+
+/* To 5 units in the last place (to 3.5 for x > -1.125), down to 1.2e-38. With t = |x|: for t < 1.125 it
+ * is 1/2 + x times a polynomial in x^2; beyond, cdf(-t) = e^(-t^2/2) m(t) with a function m that falls
+ * slowly, and m(t) (t + 2.25) is a polynomial in u = 1 / (t + 2.25), fitted on 1.125 <= t <= 14 to
+ * 2e-8. (Shepherd & Laframboise 1981, Math. Comp. 36, 249-253, do much the same.) */
+static inline float th__normal_cdf(float x) {
+  float square = x * x;
+  float c = -7.242097581e-6f;
+  c = c * square + 1.124289993e-4f;
+  c = c * square - 1.185385860e-3f;
+  c = c * square + 9.972982109e-3f;
+  c = c * square - 6.649031490e-2f;
+  c = c * square + 3.989422917e-1f;
+  float middle = 0.5f + x * c;
+
+  float t = fabsf(x);
+  t = t < 14.0f ? t : 14.0f;
+  float u = 1.0f / (t + 2.25f);
+  float m = -73.49253845f;
+  m = m * u + 64.24427795f;
+  m = m * u + 8.946700096f;
+  m = m * u - 22.81487656f;
+  m = m * u + 2.263823986f;
+  m = m * u + 1.500415564f;
+  m = m * u + 1.644761205f;
+  m = m * u + 8.967283368e-1f;
+  m = m * u + 3.989560902e-1f;
+  float below = th__gauss(x) * (m * u);
+  float outside = x < 0.0f ? below : 1.0f - below;
+
+  float y = t < 1.125f ? middle : outside;
   return x != x ? x : y;
 }
 
 #else
 
 static inline double th__exp(double x) { return x < -708.39641853226408 ? 0.0 : exp(x); }
+
+static inline double th__sigmoid(double x) {
+  double e = exp(-fabs(x)), y = 1.0 / (1.0 + e);
+  return x < 0.0 ? e * y : y;
+}
+
+static inline double th__normal_pdf(double x) { return TH__INV_SQRT_2PI * exp(-0.5 * x * x); }
+static inline double th__normal_cdf(double x) { return 0.5 * erfc(-TH__SQRT_HALF * x); }
 
 #endif
 
