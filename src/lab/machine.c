@@ -1,5 +1,6 @@
 #include "lab/machine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,4 +17,16 @@ void th__machine_cpu(char *name, size_t room) {
     break;
   }
   fclose(file);
+}
+
+double th__machine_memory(void) {
+  double bytes = (double)INFINITY;
+  FILE *file = fopen("/proc/meminfo", "re");
+  if (file == NULL) return bytes;
+  char line[256];
+  double kib;
+  while (fgets(line, sizeof line, file) != NULL)
+    if (sscanf(line, "MemAvailable: %lf kB", &kib) == 1) bytes = 1024 * kib;
+  fclose(file);
+  return bytes;
 }

@@ -11,5 +11,6 @@
 #define TH__PURPOSE_RECALL_TRAINING UINT32_C(0x90000010) /* the demo's task: step, number of the batch */
 #define TH__PURPOSE_RECALL_HELDOUT UINT32_C(0x90000011)
 #define TH__PURPOSE_RECALL_DIRECTION UINT32_C(0x90000012) /* of its finite differences */
+#define TH__PURPOSE_SATURATE UINT32_C(0x90000020) /* + 0 .. 4: q, k, v, upstream, directions */
 
 #endif
