@@ -12,19 +12,6 @@
 #define EVERY_LIMIT 20000 /* coordinates that TH_CHECK_AUTO takes one by one */
 #define PIECE 32          /* lines that one worker follows before it is given up */
 
-/* ---- step sizes and scales ---- */
-
-/* A power of two near the larger of |x| and the root mean square of its tensor. */
-static double step_scale(const th_tensor *x, double own) {
-  const double *values = x->data;
-  double largest = 0, sum = 0;
-  for (ptrdiff_t k = 0; k < x->count; k++) largest = fmax(largest, fabs(values[k]));
-  if (largest > 0 && isfinite(largest))
-    for (ptrdiff_t k = 0; k < x->count; k++) sum += values[k] / largest * (values[k] / largest);
-  double scale = fmax(fabs(own), largest * sqrt(sum / (double)(x->count > 0 ? x->count : 1)));
-  return scale > 0 && isfinite(scale) ? ldexp(1, ilogb(scale)) : 1;
-}
-
 static double largest_finite(const double *values, ptrdiff_t count) {
   double largest = 0;
   for (ptrdiff_t k = 0; k < count; k++)
@@ -151,13 +138,13 @@ static th_status check_every(const th__subject *subject, const th__gradients *gr
     if (rows[i] == NULL) continue;
     const th_tensor *x = subject->inputs[i];
     double least = TH__SHARE * largest_finite(gradients->of[i], x->count);
-    double typical = step_scale(x, 0);
+    double typical = th__step_scale(x, 0);
     for (ptrdiff_t k = 0; k < x->count; k++) {
       double own = fabs(((const double *)x->data)[k]), claimed = gradients->of[i][k];
       double doubt = bound->of[i][k];
       jobs[at++] = (job){.input = i,
                          .entry = k,
-                         .scale = own > typical ? step_scale(x, own) : typical,
+                         .scale = own > typical ? th__step_scale(x, own) : typical,
                          .analytic = claimed,
                          .doubt = doubt,
                          .allowed = subject->tolerance * fmax(least, fabs(claimed)) + doubt};
@@ -214,7 +201,7 @@ static th_status check_projections(const th__subject *subject, const th__gradien
                       .entry = p,
                       .analytic = dot,
                       .doubt = doubt,
-                      .scale = step_scale(subject->inputs[i], 0)};
+                      .scale = th__step_scale(subject->inputs[i], 0)};
     }
     double least = TH__SHARE_PROJECTION * typical;
     for (int p = 0; p < projections && status == TH_OK; p++)

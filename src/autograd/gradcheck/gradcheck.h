@@ -3,6 +3,7 @@
  *   subject.c    the function under test and its inputs; runs forward and backward
  *   fill.c       inputs of a registered case
  *   jitter.c     a backward pass with rounding errors put in, to measure what they do
+ *   noise.c      the round-off of each output
  *   line.c       values of the loss along one coordinate or direction
  *   sweep.c      the derivative along a line, with an error bar, from a sweep over step sizes
  *   judge.c      one claimed gradient against one measured derivative
@@ -21,7 +22,8 @@ enum {
   TH__DRAW_DIRECTION,
   TH__DRAW_START,
   TH__DRAW_JITTER,
-  TH__DRAW_ROUNDING
+  TH__DRAW_ROUNDING,
+  TH__DRAW_NOISE
 };
 
 /* ---- subject.c ---- */
@@ -43,6 +45,7 @@ typedef struct th__subject {
   ptrdiff_t output_count;
   double *output;   /* at the inputs */
   double *upstream; /* v: random, non-uniform, exact in f32 */
+  double *noise;    /* round-off of each output */
 } th__subject;
 
 static inline bool th__checked(const th__subject *s, int i) {
@@ -55,6 +58,9 @@ typedef struct th__worker {
   th_tape *tape;
   th_tensor *inputs[TH_MAX_INPUTS];
   double *plus, *minus; /* outputs, output_count each */
+  /* While one line is followed: which outputs have changed so far, and their sum of |v| noise. */
+  bool *affected;
+  double affected_noise, other_noise;
 } th__worker;
 
 /* Evaluates the function and draws the upstream gradient. *spread is the largest change of an output
@@ -87,6 +93,12 @@ th_status th__backward(const th__subject *subject, const th__backward_run *run,
 /* What the gradient of input i, entry k, starts from when from_nonzero. */
 double th__start_value(const th__subject *subject, int input, ptrdiff_t entry);
 
+/* ---- noise.c ---- */
+
+th_status th__measure_noise(th__subject *subject, th__worker *worker, th_error *error);
+/* A power of two near the larger of |own| and the root mean square of x. */
+double th__step_scale(const th_tensor *x, double own);
+
 /* ---- jitter.c ---- */
 
 /* Makes the recorded nodes change their upstream gradients by up to `size`, relatively. */
@@ -113,12 +125,12 @@ typedef struct th__line {
 typedef struct th__level {
   double step;
   double central, left, right;
-  double noise;     /* round-off of `central`, from the outputs that changed */
-  double most;      /* the same, had all outputs changed */
-  double unchanged; /* how far a derivative could hide in the round-off of those that did not */
+  double noise;   /* round-off of `central`; known only when all levels are */
+  double rounded; /* what the outputs at this step, which may be larger, add to it */
   bool finite;
   bool moved; /* some output changed */
 } th__level;
+void th__line_begin(const th__line *line);
 th_status th__line_level(const th__line *line, double step, th__level *level, th_error *error);
 
 /* ---- sweep.c ---- */

@@ -21,6 +21,7 @@ static th_status jitter_backward(th_node *node) {
     th__set(upstream, offset, th__get(upstream, offset) * (1 + mine->size * r));
     offset = th__next_offset(upstream, index, offset);
   }
+  node->op = mine->real; /* which may look for more behind its th_op, too */
   return mine->real->backward(node);
 }
 

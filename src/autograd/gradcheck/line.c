@@ -30,25 +30,42 @@ static void move_back(const th__line *line) {
     memcpy(moved, x->data, (size_t)x->count * sizeof *moved);
 }
 
-/* sums[]: what the outputs add up to, weighted by the upstream gradient. */
+void th__line_begin(const th__line *line) {
+  th__worker *worker = line->worker;
+  const th__subject *subject = worker->subject;
+  worker->affected_noise = worker->other_noise = 0;
+  for (ptrdiff_t k = 0; k < subject->output_count; k++) {
+    worker->affected[k] = false;
+    worker->other_noise += fabs(subject->upstream[k]) * subject->noise[k];
+  }
+}
+
+/* What the outputs add up to, weighted by the upstream gradient. */
 typedef struct sums {
-  double central, right, left, changed, unchanged;
+  double central, right, left, rounded;
   bool moved;
 } sums;
 
-static sums weigh(const th__subject *subject, const double *plus, const double *minus) {
+static void mark_affected(th__worker *worker, ptrdiff_t k) {
+  double noise = fabs(worker->subject->upstream[k]) * worker->subject->noise[k];
+  worker->affected[k] = true;
+  worker->affected_noise += noise;
+  worker->other_noise -= noise;
+}
+
+static sums weigh(th__worker *worker) {
+  const th__subject *subject = worker->subject;
+  const double *plus = worker->plus, *minus = worker->minus;
   sums s = {0};
   for (ptrdiff_t k = 0; k < subject->output_count; k++) {
     double v = subject->upstream[k], y = subject->output[k];
-    if (plus[k] == y && minus[k] == y) {
-      s.unchanged += fabs(v * y);
-      continue;
-    }
+    if (plus[k] == y && minus[k] == y) continue;
+    if (!worker->affected[k]) mark_affected(worker, k);
     s.moved = true;
     s.central += v * (plus[k] - minus[k]);
     s.right += v * (plus[k] - y);
     s.left += v * (y - minus[k]);
-    s.changed += fabs(v) * fmax(fabs(plus[k]), fabs(minus[k]));
+    s.rounded += fabs(v) * fmax(fabs(plus[k]), fabs(minus[k]));
   }
   return s;
 }
@@ -73,14 +90,11 @@ th_status th__line_level(const th__line *line, double step, th__level *level, th
   level->finite = up > 0 && down > 0 && all_finite(worker->plus, subject->output_count) &&
                   all_finite(worker->minus, subject->output_count);
   if (!level->finite) return TH_OK;
-  sums s = weigh(subject, worker->plus, worker->minus);
+  sums s = weigh(worker);
   level->moved = s.moved;
   level->central = s.central / (up + down);
   level->right = s.right / up;
   level->left = s.left / down;
-  /* Each output carries at least half a unit in its last place, and in practice a few of them. */
-  level->noise = 4 * HALF_ULP * s.changed / step;
-  level->most = 4 * HALF_ULP * (s.changed + s.unchanged) / step;
-  level->unchanged = HALF_ULP * s.unchanged / step;
+  level->rounded = HALF_ULP * s.rounded / step;
   return TH_OK;
 }

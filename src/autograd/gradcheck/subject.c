@@ -26,7 +26,9 @@ bool th__worker_start(th__worker *worker, const th__subject *subject) {
   worker->tape = th_tape_new();
   worker->plus = new_doubles(subject->output_count);
   worker->minus = new_doubles(subject->output_count);
-  bool good = worker->tape != NULL && worker->plus != NULL && worker->minus != NULL;
+  worker->affected = th__alloc_zero((size_t)subject->output_count * sizeof *worker->affected);
+  bool good = worker->tape != NULL && worker->plus != NULL && worker->minus != NULL &&
+              worker->affected != NULL;
   for (int i = 0; i < subject->input_count && good; i++) {
     const th_tensor *x = subject->inputs[i];
     if (subject->slot[i] == i)
@@ -48,6 +50,7 @@ void th__worker_free(th__worker *worker) {
   th_tape_free(worker->tape);
   th__free(worker->plus);
   th__free(worker->minus);
+  th__free(worker->affected);
 }
 
 static th_tensor *call(const th__subject *subject, th_tape *tape, th_tensor *const *inputs,
@@ -127,7 +130,9 @@ th_status th__subject_start(th__subject *subject, double *spread, th_error *erro
   subject->output = new_doubles(subject->output_count);
   subject->upstream = new_doubles(subject->output_count);
   th__worker worker;
-  if (subject->output == NULL || subject->upstream == NULL || !th__worker_start(&worker, subject))
+  subject->noise = new_doubles(subject->output_count);
+  if (subject->output == NULL || subject->upstream == NULL || subject->noise == NULL ||
+      !th__worker_start(&worker, subject))
     return th__error_memory(error, "gradcheck", (size_t)subject->output_count * sizeof(double));
   th_random stream = {subject->seed, TH__DRAW_UPSTREAM, 0};
   for (ptrdiff_t k = 0; k < subject->output_count; k++)
@@ -138,6 +143,7 @@ th_status th__subject_start(th__subject *subject, double *spread, th_error *erro
     status = th__worker_run(&worker, worker.plus, error);
     *spread = fmax(*spread, largest_change(subject->output, worker.plus, subject->output_count));
   }
+  if (status == TH_OK && *spread == 0) status = th__measure_noise(subject, &worker, error);
   th__worker_free(&worker);
   return status;
 }
@@ -147,6 +153,7 @@ void th__subject_free(th__subject *subject) {
     if (subject->slot[i] == i) th_tensor_free(subject->inputs[i]);
   th__free(subject->output);
   th__free(subject->upstream);
+  th__free(subject->noise);
 }
 
 /* ---- backward ---- */

@@ -60,9 +60,9 @@ static int smooth_levels(const sweep *s) {
 }
 
 /* A kink at the very point: the asymmetry does not shrink between the two smallest steps at which it
- * stands clear of round-off. `matters` is what would count as an error. */
-static bool kink_at_point(const sweep *s, double matters, th__estimate *estimate) {
-  for (int i = 0; i + 1 < s->count; i++) {
+ * stands clear of round-off (of the levels on this side of the next kink). `matters` is what would count as an error. */
+static bool kink_at_point(const sweep *s, int count, double matters, th__estimate *estimate) {
+  for (int i = 0; i + 1 < count; i++) {
     const th__level *small = &s->levels[i], *large = &s->levels[i + 1];
     double gap = asymmetry(small);
     if (gap <= 20 * small->noise || gap <= matters) continue;
@@ -114,33 +114,44 @@ static double observed_noise(const sweep *s, int count, const best_entry *best, 
   return most;
 }
 
-/* Outputs that no step changed may still hide this much. */
-static double hidden(const sweep *s, int count) {
-  double least = INFINITY;
-  for (int j = 0; j < count; j++) least = fmin(least, s->levels[j].unchanged);
-  return least;
+/* Round-off of a difference: each of the outputs that have changed at any step carries its own, at
+ * every step. NOISE_FACTOR: the measured noise is a standard deviation, or half a unit in the last
+ * place. */
+#define NOISE_FACTOR 4
+
+static void set_noise(sweep *s) {
+  double affected = s->line->worker->affected_noise;
+  for (int j = 0; j < s->count; j++) {
+    th__level *level = &s->levels[j];
+    level->noise = NOISE_FACTOR * fmax(affected / level->step, level->rounded);
+  }
 }
 
-static void conclude(const sweep *s, th__estimate *e) {
+/* Outputs that not even the largest step changed may still hide this much. */
+static double hidden(const sweep *s) {
+  return fmax(s->line->worker->other_noise, 0) / s->levels[s->count - 1].step;
+}
+
+static void conclude(sweep *s, th__estimate *e) {
   *e = (th__estimate){.value = NAN, .bar = INFINITY, .floor = INFINITY};
   if (s->count == 0) return;
   e->finite = true;
+  set_noise(s);
   for (int j = 0; j < s->count; j++) e->moved = e->moved || s->levels[j].moved;
   int count = smooth_levels(s);
   best_entry best = extrapolate(s, count, 0);
+  const th__level *largest = &s->levels[s->count - 1];
+  e->rough = largest->noise > 1e4 * NOISE_FACTOR * largest->rounded;
   int samples;
   double rough = observed_noise(s, count, &best, &samples);
-  if (samples >= 2) {
-    e->rough = rough > 1e5 * s->levels[0].most * s->levels[0].step;
-    best = extrapolate(s, count, rough);
-  }
-  double under = hidden(s, count);
+  if (samples >= 2) best = extrapolate(s, count, rough);
+  double under = hidden(s);
   e->value = best.value;
   e->bar = best.bar + under;
   e->floor = best.noise + under;
   e->left = s->levels[0].left;
   e->right = s->levels[0].right;
-  e->kink = kink_at_point(s, s->allowed, e);
+  e->kink = kink_at_point(s, count, s->allowed, e);
 }
 
 /* ---- the order of steps ---- */
@@ -176,6 +187,7 @@ th_status th__sweep(const th__line *line, double analytic, double allowed, th__e
                    smaller[] = {-17, -20, -23}, tiny[] = {-26, -29, -32, -35, -38, -41, -44};
 #define COUNT(list) (int)(sizeof(list) / sizeof *(list))
   sweep s = {.line = line, .analytic = analytic, .allowed = allowed};
+  th__line_begin(line);
   *estimate = (th__estimate){.value = NAN, .bar = INFINITY};
   bool done = false;
   th_status status = TH_OK;
@@ -187,7 +199,8 @@ th_status th__sweep(const th__line *line, double analytic, double allowed, th__e
     status = try_levels(&s, larger, COUNT(larger), true, estimate, &done, error);
   if (status == TH_OK && !done)
     status = try_levels(&s, smaller, COUNT(smaller), false, estimate, &done, error);
-  bool crowded = s.count < 4 || smooth_levels(&s) < 4; /* a kink or the domain's edge is close */
+  /* A kink or the domain's edge may be close. */
+  bool crowded = estimate->kink || s.count < 4 || smooth_levels(&s) < 4;
   if (status == TH_OK && !done && crowded)
     status = try_levels(&s, tiny, COUNT(tiny), false, estimate, &done, error);
   return status;
