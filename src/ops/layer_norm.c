@@ -89,7 +89,7 @@ static void row_bwd(ptrdiff_t n, const real *restrict x, const real *restrict ga
 
 void RN(layer_norm_bwd)(ptrdiff_t rows, ptrdiff_t n, const real *x, const real *gain,
                         const real *stats, const real *dy, real *dx) {
-  if (n == 0) return;
+  if (n <= 1) return; /* z of a single number is 0, whatever the number: no gradient */
   for (ptrdiff_t i = 0; i < rows; i++)
     row_bwd(n, x + i * n, gain, stats + i * STATS, dy + i * n, dx + i * n);
 }

@@ -1,5 +1,6 @@
 /* linear: goldens with and without bias, shared and strided operands, the plain loop in sizes 1..33,
  * accumulation, zero sizes, NaN, threads, rejection. */
+#include "gradients.h"
 #include "support.h"
 
 #include "golden/linear.inc"
@@ -43,6 +44,8 @@ TEST_BOTH(linear, golden) {
   }
   th_tape_free(tape);
 }
+
+Test(linear, gradients) { check_gradients("linear"); }
 
 /* A view with the values of x into a larger tensor; `rows_apart`: its rows lie apart, otherwise every
  * element does, so that the op has to copy. */

@@ -1,5 +1,6 @@
 /* matmul: goldens for every transpose and batch form, a value used twice (C09d), strided operands
  * (C05), one operand for the whole batch, zero sizes (C26), NaN, threads, rejection. */
+#include "gradients.h"
 #include "support.h"
 
 #include "golden/matmul.inc"
@@ -39,6 +40,8 @@ TEST_BOTH(matmul, golden) {
   }
   th_tape_free(tape);
 }
+
+Test(matmul, gradients) { check_gradients("matmul"); }
 
 /* A tensor whose memory holds x with its last two axes exchanged, and the view that puts them back. */
 static th_tensor *stored_transposed(th_tape *tape, th_tensor *x) {
