@@ -49,6 +49,9 @@ int cli_integers(const struct argp_state *state, const char *option, const char 
 int cli_choice(const struct argp_state *state, const char *option, const char *text,
                const char *const *names);
 
+/* The command line as a shell would take it, for reports. NULL when memory ends; free it. */
+char *cli_command_line(const cli_common *common);
+
 /* ---- scale, as users write it: none, sqrt, dk or a number ---- */
 
 typedef struct cli_scale {

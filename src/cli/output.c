@@ -25,6 +25,35 @@ bool cli_colour(FILE *stream) {
   return (no == NULL || no[0] == '\0') && isatty(fileno(stream));
 }
 
+/* A word in single quotes if a shell would take it apart. */
+static void put_word(FILE *stream, const char *word) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "_-+=.,:/@%";
+  if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+    fputs(word, stream);
+    return;
+  }
+  fputc('\'', stream);
+  for (; *word != '\0'; word++) *word == '\'' ? fputs("'\\''", stream) : fputc(*word, stream);
+  fputc('\'', stream);
+}
+
+char *cli_command_line(const cli_common *common) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *stream = open_memstream(&text, &size);
+  if (stream == NULL) return NULL;
+  fputs(common->argv[0], stream); /* "tapehead NAME" */
+  for (int i = 1; i < common->argc; i++) {
+    fputc(' ', stream);
+    put_word(stream, common->argv[i]);
+  }
+  bool good = !ferror(stream);
+  if (fclose(stream) == 0 && good) return text;
+  free(text);
+  return NULL;
+}
+
 bool cli_write_json(const char *command, const char *path, json_t *document) {
   char *text =
       document == NULL ? NULL : json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
