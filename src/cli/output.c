@@ -25,16 +25,24 @@ bool cli_colour(FILE *stream) {
   return (no == NULL || no[0] == '\0') && isatty(fileno(stream));
 }
 
-/* A word in single quotes if a shell would take it apart. */
+/* A word as a shell takes it: quoted where it must be, bytes beyond plain text by their number, so that
+ * any report may hold it. */
 static void put_word(FILE *stream, const char *word) {
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                              "_-+=.,:/@%";
-  if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+  static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                             "_-+=.,:/@%";
+  if (word[0] != '\0' && word[strspn(word, safe)] == '\0') {
     fputs(word, stream);
     return;
   }
-  fputc('\'', stream);
-  for (; *word != '\0'; word++) *word == '\'' ? fputs("'\\''", stream) : fputc(*word, stream);
+  fputs("$'", stream);
+  for (; *word != '\0'; word++) {
+    if (*word == '\'' || *word == '\\')
+      fprintf(stream, "\\%c", *word);
+    else if (*word >= ' ' && *word <= '~')
+      fputc(*word, stream);
+    else
+      fprintf(stream, "\\x%02x", (unsigned char)*word);
+  }
   fputc('\'', stream);
 }
 
