@@ -2,9 +2,7 @@
 #include "attention.h"
 
 #define SHAPES(b, h, hk, nq, nk, dk, dv)                                                           \
-  (problem) {                                                                                      \
-    .batch = b, .heads = h, .key_heads = hk, .n_q = nq, .n_k = nk, .d_k = dk, .d_v = dv            \
-  }
+  (problem) { .batch = b, .heads = h, .key_heads = hk, .n_q = nq, .n_k = nk, .d_k = dk, .d_v = dv }
 
 static void check(th_dtype dtype, problem shapes, int masks) {
   problem p = random_problem(shapes, masks, 11);

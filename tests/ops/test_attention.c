@@ -231,6 +231,35 @@ TEST_BOTH(attention, two_uses_add_up) {
   th_tape_free(tape);
 }
 
+/* Attention written out: matmul, scale, softmax, matmul. */
+TEST_BOTH(attention, equals_its_parts) {
+  problem p = random_problem(
+      (problem){.batch = 2, .heads = 3, .key_heads = 3, .n_q = 20, .n_k = 33, .d_k = 12, .d_v = 10},
+      0, 17);
+  th_tape *tape = th_tape_new();
+  result r = attend_both_ways(tape, dtype, &p), s;
+  th_tape *other = th_tape_new();
+  s.q = make(other, dtype, 4, th_tensor_shape(r.q), p.q);
+  s.k = make(other, dtype, 4, th_tensor_shape(r.k), p.k);
+  s.v = make(other, dtype, 4, th_tensor_shape(r.v), p.v);
+  th_tensor *scores = th_scale(other, th_matmul(other, s.q, s.k, TH_TRANSPOSE_B), p.scale);
+  s.weights = th_softmax(other, scores);
+  s.y = th_matmul(other, s.weights, s.v, 0);
+  backward_from(other, s.y, p.dy);
+  const th_tensor *got[PARTS], *want[PARTS];
+  parts_of(&r, got);
+  parts_of(&s, want);
+  for (int i = 0; i < PARTS; i++) {
+    double *values = room(th_tensor_count(want[i]), sizeof *values);
+    th_tensor_read(want[i], values);
+    expect_values(part_names[i], got[i], values, tolerances[dtype].gradient);
+    free(values);
+  }
+  th_tape_free(tape);
+  th_tape_free(other);
+  problem_free(&p);
+}
+
 /* ---- rejection ---- */
 
 static th_tensor *zeros(th_tape *tape, ptrdiff_t b, ptrdiff_t h, ptrdiff_t n, ptrdiff_t d) {
