@@ -12,14 +12,15 @@
 
 /* ---- the script ---- */
 
-/* gnuplot reads titles in double quotes with backslash escapes; its markup is switched off. */
+/* In single quotes gnuplot takes text as it is (in double quotes it would run what stands between
+ * backquotes); a single quote is doubled. Its markup is switched off in put_axes. */
 static void put_quoted(FILE *script, const char *text) {
-  fputc('"', script);
+  fputc('\'', script);
   for (; text != NULL && *text != '\0'; text++) {
-    if (*text == '"' || *text == '\\') fputc('\\', script);
+    if (*text == '\'') fputc('\'', script);
     fputc(*text == '\n' ? ' ' : *text, script);
   }
-  fputc('"', script);
+  fputc('\'', script);
 }
 
 static bool drawable(const th__plot *plot, double x, double y) {
@@ -93,13 +94,12 @@ static void put_panel(FILE *script, const th__plot *plot, bool bands) {
   fprintf(script, "\n");
 }
 
-static void put_script(FILE *script, const sheet *sheet) {
-  fprintf(script, "set terminal %s\n", sheet->terminal);
-  if (sheet->count > 1)
-    fprintf(script, "set multiplot layout %d,%d\n", (sheet->count - 1) / sheet->columns + 1,
-            sheet->columns);
-  for (int i = 0; i < sheet->count; i++) put_panel(script, &sheet->plots[i], sheet->bands);
-  if (sheet->count > 1) fprintf(script, "unset multiplot\n");
+static void put_script(FILE *script, const sheet *s) {
+  fprintf(script, "set terminal %s\n", s->terminal);
+  if (s->count > 1)
+    fprintf(script, "set multiplot layout %d,%d\n", (s->count - 1) / s->columns + 1, s->columns);
+  for (int i = 0; i < s->count; i++) put_panel(script, &s->plots[i], s->bands);
+  if (s->count > 1) fprintf(script, "unset multiplot\n");
 }
 
 /* ---- running gnuplot ---- */
@@ -145,7 +145,7 @@ static char *run_gnuplot(const char *script_path, size_t *size, th_error *error)
   return NULL;
 }
 
-static char *draw(const sheet *sheet, size_t *size, th_error *error) {
+static char *draw(const sheet *s, size_t *size, th_error *error) {
   const char *folder = getenv("TMPDIR");
   char path[128];
   if (folder == NULL || strlen(folder) > 80 || strchr(folder, '\'') != NULL) folder = "/tmp";
@@ -157,7 +157,7 @@ static char *draw(const sheet *sheet, size_t *size, th_error *error) {
     th__error(error, TH_ERR_IO, "plot: cannot make a temporary file in %s", folder);
     return NULL;
   }
-  put_script(script, sheet);
+  put_script(script, s);
   bool written = !ferror(script);
   if (fclose(script) != 0) written = false;
   char *bytes = NULL;
@@ -184,5 +184,8 @@ char *th__plot_svg(const th__plot *plot, int width, int height, size_t *size, th
 char *th__plot_text(const th__plot *plot, int columns, int rows, size_t *size, th_error *error) {
   char terminal[64];
   snprintf(terminal, sizeof terminal, "dumb noenhanced size %d,%d", columns, rows);
-  return draw(&(sheet){plot, 1, 1, terminal, false}, size, error);
+  char *text = draw(&(sheet){plot, 1, 1, terminal, false}, size, error);
+  /* It begins with a form feed, which clears some terminals, whatever its option `nofeed` says. */
+  if (text != NULL && text[0] == '\f') memmove(text, text + 1, (*size)--);
+  return text;
 }
