@@ -65,6 +65,7 @@ Test(plot, svg_has_titles_axes_and_a_band) {
 Test(plot, titles_are_taken_literally) {
   th__series line = series("d_k^2 `touch made` {/Bold x} \"q\" 's' \\n 50 %", ys);
   th__plot plot = plot_of(&line, 1);
+  unlink("made");
   plot.title = "Größe\n$(touch made) @PATH";
   char *svg = svg_of(&plot);
   expect_text(svg, "d_k^2 `touch made` {/Bold x} \"q\" 's' \\n 50 %");
