@@ -1,9 +1,9 @@
-/* sum: sums over one axis or over everything; also the backward of every stretched operand.
+/* sum, mean: over one axis or over everything; also the backward of every stretched operand.
  * Shapes    x : (r, n) with strides xr and xn; y : n with stride yn; the axis of length r is summed
- * Forward   y_j = f * sum_i x_ij          f = 1, or 1 / r for the mean
- *           with weights w (r, n), where a product is folded back (mul.c): y_j = f * sum_i x_ij w_ij
+ * Forward   y_j = sum_i x_ij / d            d = 1, or r for the mean (and -1 for sub's operand b)
+ *           with weights w (r, n), where a product is folded back (mul.c): y_j = sum_i x_ij w_ij / d
  * Saves     nothing
- * Backward  dy_j/dx_ij = f, so dL/dx_ij = f g_j: add_bwd (add.c), g spread over the axis
+ * Backward  dy_j/dx_ij = 1 / d, so dL/dx_ij = g_j / d: add_bwd (add.c), g spread over the axis
  * Sums      are taken in `acc` and in an order that depends on the sizes alone.
  * Writes    y: accumulates (+=), because a folded gradient does; a forward starts from zeros.
  * Edges     r = 0: adds 0.
@@ -58,7 +58,7 @@ static inline void strip_dot(ptrdiff_t r, ptrdiff_t n, const real *restrict x, p
   }
 }
 
-static void strips(ptrdiff_t r, ptrdiff_t n, double factor, const real *x, ptrdiff_t xr,
+static void strips(ptrdiff_t r, ptrdiff_t n, double divisor, const real *x, ptrdiff_t xr,
                    const real *w, ptrdiff_t wr, ptrdiff_t wn, real *y, ptrdiff_t yn) {
   for (ptrdiff_t begin = 0; begin < n; begin += STRIP) {
     ptrdiff_t width = n - begin < STRIP ? n - begin : STRIP;
@@ -69,19 +69,21 @@ static void strips(ptrdiff_t r, ptrdiff_t n, double factor, const real *x, ptrdi
       strip_dot(r, width, x + begin, xr, w + begin, wr, 1, sum);
     else
       strip_dot(r, width, x + begin, xr, w + begin * wn, wr, wn, sum);
-    for (ptrdiff_t j = 0; j < width; j++) y[(begin + j) * yn] += (real)(factor * sum[j]);
+    for (ptrdiff_t j = 0; j < width; j++) y[(begin + j) * yn] += (real)(sum[j] / divisor);
   }
 }
 
 /* w may be NULL. */
-void RN(sum_fwd)(ptrdiff_t r, ptrdiff_t n, double factor, const real *x, ptrdiff_t xr, ptrdiff_t xn,
-                 const real *w, ptrdiff_t wr, ptrdiff_t wn, real *y, ptrdiff_t yn) {
+void RN(sum_fwd)(ptrdiff_t r, ptrdiff_t n, double divisor, const real *x, ptrdiff_t xr,
+                 ptrdiff_t xn, const real *w, ptrdiff_t wr, ptrdiff_t wn, real *y, ptrdiff_t yn) {
   if (xn == 1 && n > 1) {
-    strips(r, n, factor, x, xr, w, wr, wn, y, yn);
+    strips(r, n, divisor, x, xr, w, wr, wn, y, yn);
     return;
   }
-  for (ptrdiff_t j = 0; j < n; j++)
-    y[j * yn] += (real)(factor * one(r, x + j * xn, xr, w == NULL ? NULL : w + j * wn, wr));
+  for (ptrdiff_t j = 0; j < n; j++) {
+    acc sum = one(r, x + j * xn, xr, w == NULL ? NULL : w + j * wn, wr);
+    y[j * yn] += (real)(sum / divisor);
+  }
 }
 
 /* One piece of a sum over everything; the pieces are added in their order by the caller. */

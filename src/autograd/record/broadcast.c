@@ -126,7 +126,7 @@ enum { DX, DY, OTHER }; /* places in data and stride */
 /* The loop over dy, taken apart into axes that dx has and axes that are summed. */
 typedef struct fold {
   th_dtype dtype;
-  double factor;
+  double sign;
   char *data[TENSORS]; /* of dx, dy and other (NULL: none) */
   int kept_count, summed_count;
   axis kept[TH_MAX_DIMS], summed[TH_MAX_DIMS];
@@ -151,7 +151,7 @@ static void fold_elements(const void *context, ptrdiff_t begin, ptrdiff_t end) {
     for (ptrdiff_t round = 0; round < rounds; round++) {
       ptrdiff_t at[TENSORS] = {start[DX], start[DY], start[OTHER]};
       locate(f->summed_count - 1, f->summed, round, at);
-      TH__CALL(f->dtype, sum_fwd, over->n, run, f->factor, element(f, DY, at[DY]), over->stride[DY],
+      TH__CALL(f->dtype, sum_fwd, over->n, run, f->sign, element(f, DY, at[DY]), over->stride[DY],
                along->stride[DY], element(f, OTHER, at[OTHER]), over->stride[OTHER],
                along->stride[OTHER], element(f, DX, at[DX]), along->stride[DX]);
     }
@@ -168,7 +168,7 @@ static void fold_part(const void *context, ptrdiff_t begin, ptrdiff_t end) {
   while (begin < end) {
     ptrdiff_t at[TENSORS] = {0};
     ptrdiff_t run = least(locate(f->summed_count, f->summed, begin, at), end - begin);
-    TH__CALL(f->dtype, sum_fwd, run, 1, f->factor, element(f, DY, at[DY]), over->stride[DY], 0,
+    TH__CALL(f->dtype, sum_fwd, run, 1, f->sign, element(f, DY, at[DY]), over->stride[DY], 0,
              element(f, OTHER, at[OTHER]), over->stride[OTHER], 0, (void *)part, 1);
     begin += run;
   }
@@ -213,15 +213,15 @@ static void dense_elements(const void *context, ptrdiff_t begin, ptrdiff_t end) 
   if (other != NULL)
     TH__CALL(f->dtype, mul_bwd, end - begin, dy, other, dx);
   else
-    TH__CALL(f->dtype, add_bwd, end - begin, f->factor, dy, 1, dx);
+    TH__CALL(f->dtype, add_bwd, end - begin, f->sign, dy, 1, dx);
 }
 
-th_status th__operand_backward(th_node *node, int i, double factor, const th_tensor *other) {
+th_status th__operand_backward(th_node *node, int i, double sign, const th_tensor *other) {
   const th_tensor *dx = th_node_grad(node, i), *dy = th_node_upstream(node);
   if (dx == NULL || dy->count == 0) return TH_OK;
-  fold f = {.dtype = dy->dtype, .factor = factor, .data = {dx->data, dy->data}};
+  fold f = {.dtype = dy->dtype, .sign = sign, .data = {dx->data, dy->data}};
   if (other != NULL) f.data[OTHER] = other->data;
-  if (dense_like(dx, dy) && (other == NULL || (factor == 1.0 && dense_like(other, dy)))) {
+  if (dense_like(dx, dy) && (other == NULL || (sign == 1.0 && dense_like(other, dy)))) {
     th__parallel(dy->count, th__grain(1), dense_elements, &f);
     return TH_OK;
   }

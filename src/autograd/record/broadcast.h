@@ -13,8 +13,8 @@ typedef void th__pair_kernel(th_dtype dtype, ptrdiff_t n, const void *a, ptrdiff
 th_tensor *th__pair(th_tape *tape, const th_op *op, th__pair_kernel *kernel, th_tensor *a,
                     th_tensor *b);
 
-/* Adds factor * dL/dy, times `other` element by element unless it is NULL, to the gradient of input i,
- * summed over the axes along which input i was stretched. */
-th_status th__operand_backward(th_node *node, int i, double factor, const th_tensor *other);
+/* Adds sign * dL/dy, times `other` element by element unless it is NULL, to the gradient of input i,
+ * summed over the axes along which input i was stretched. sign: 1 or -1. */
+th_status th__operand_backward(th_node *node, int i, double sign, const th_tensor *other);
 
 #endif
