@@ -101,6 +101,14 @@ bool th__same_dtype(th_tape *tape, const char *op, int count, th_tensor *const *
   return true;
 }
 
+bool th__valid_axis(th_tape *tape, const char *op, const th_tensor *x, int *axis) {
+  int given = *axis;
+  if (*axis < 0) *axis += x->ndim;
+  if (*axis >= 0 && *axis < x->ndim) return true;
+  th_fail(tape, TH_ERR_SHAPE, op, "axis %d does not exist in shape %s", given, TH__TEXT(x));
+  return false;
+}
+
 /* ---- values ---- */
 
 void *th_tape_alloc(th_tape *tape, size_t bytes) {

@@ -51,6 +51,9 @@ bool th__ready(th_tape *tape, const char *op, int count, th_tensor *const *input
 /* All inputs float and of one type, or an error. NULL entries are skipped. */
 bool th__same_dtype(th_tape *tape, const char *op, int count, th_tensor *const *inputs);
 
+/* Makes a negative axis count from the end; false, with an error, if x has no such axis. */
+bool th__valid_axis(th_tape *tape, const char *op, const th_tensor *x, int *axis);
+
 /* A view of x with other shape, strides and start (in elements from x's first): no node, the gradient
  * flows into x's. */
 th_tensor *th__view(th_tape *tape, th_tensor *x, int ndim, const ptrdiff_t *shape,

@@ -76,7 +76,10 @@ ptrdiff_t th_tensor_count(const th_tensor *tensor) { return tensor->count; }
 const ptrdiff_t *th_tensor_shape(const th_tensor *tensor) { return tensor->shape; }
 const ptrdiff_t *th_tensor_strides(const th_tensor *tensor) { return tensor->strides; }
 void *th_tensor_data(const th_tensor *tensor) { return tensor->data; }
-th_tensor *th_tensor_grad(const th_tensor *tensor) { return tensor->grad; }
+/* A view's gradient is a window into its base's, and gone when that has been recycled. */
+th_tensor *th_tensor_grad(const th_tensor *tensor) {
+  return tensor->base != NULL && tensor->base->grad == NULL ? NULL : tensor->grad;
+}
 const char *th_tensor_name(const th_tensor *tensor) { return tensor->name; }
 
 ptrdiff_t th_tensor_dim(const th_tensor *tensor, int axis) {
@@ -85,9 +88,9 @@ ptrdiff_t th_tensor_dim(const th_tensor *tensor, int axis) {
 }
 
 bool th_tensor_is_contiguous(const th_tensor *tensor) {
+  if (tensor->count == 0) return true;
   ptrdiff_t stride = 1;
   for (int i = tensor->ndim - 1; i >= 0; i--) {
-    if (tensor->shape[i] == 0) return true;
     if (tensor->shape[i] != 1 && tensor->strides[i] != stride) return false;
     stride *= tensor->shape[i];
   }

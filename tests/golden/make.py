@@ -167,6 +167,19 @@ def transpose():
                             options={"axis1": axis1, "axis2": axis2})
 
 
+def contiguous():
+    """y = x, whose memory holds it with the first two axes exchanged; here as plain arrays."""
+    yield differentiate("plain", "rank 3", lambda x: x.clone(), lambda x: x, {"x": Draw("contiguous").normal(2, 3, 4)})
+
+
+def reshape():
+    """y = the elements of x in the same order, in another shape."""
+    for name, shape in {"join": (6, 4), "split": (3, 2, 2, 2), "flat": (24,), "ones": (1, 6, 1, 4)}.items():
+        forward = lambda x: x.reshape(shape)
+        yield differentiate(name, "x".join(map(str, shape)), forward, forward,
+                            {"x": Draw(f"reshape {name}").normal(2, 3, 4)})
+
+
 def slice_():
     """y = those of x with begin <= index < end on one axis; dx is 0 elsewhere."""
     for axis, begin, end in (0, 1, 2), (1, 0, 2), (2, 1, 4):
@@ -178,11 +191,15 @@ def slice_():
 
 
 def split_heads():
-    """x (B, T, H*D) -> y (B, H, T, D): head h holds columns h*D .. h*D+D-1. And merge, the way back."""
+    """x (B, T, H*D) -> y (B, H, T, D): head h holds columns h*D .. h*D+D-1."""
     heads = 3
     split = lambda x: x.reshape(*x.shape[:2], heads, -1).transpose(1, 2)
     yield differentiate("split", "3 heads of width 2", split, lambda x: ref.split_heads(x, heads),
                         {"x": Draw("split").normal(2, 4, 6)}, options={"heads": heads})
+
+
+def merge_heads():
+    """x (B, H, T, D) -> y (B, T, H*D), the way back from split_heads."""
     merge = lambda x: x.transpose(1, 2).reshape(x.shape[0], x.shape[2], -1)
     yield differentiate("merge", "3 heads of width 2", merge, ref.merge_heads, {"x": Draw("merge").normal(2, 3, 4, 2)})
 
@@ -348,7 +365,8 @@ def layer_norm():
     yield single
 
 
-OPS = [add, sub, mul, scale, bias, relu, gelu, dropout, matmul, linear, transpose, slice_, split_heads, sum_, mean,
+OPS = [add, sub, mul, scale, bias, relu, gelu, dropout, matmul, linear, contiguous, reshape, transpose, slice_,
+       split_heads, merge_heads, sum_, mean,
        softmax, log_softmax, cross_entropy, embedding, layer_norm,
        models.attention, models.multi_head_attention, models.gpt,
        optimisers.sgd, optimisers.adam, optimisers.adamw, optimisers.clip]
