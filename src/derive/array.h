@@ -128,6 +128,6 @@ th__array *th__array_scatter(th__calc *c, const th__array *y, const ptrdiff_t *m
 ptrdiff_t *th__map_transpose(th__calc *c, const th__array *x, const int *order, ptrdiff_t *shape);
 ptrdiff_t *th__map_triangle(th__calc *c, const th__array *x, ptrdiff_t diagonal, bool upper);
 /* Not a map, but the same idea: the parts one after another along an axis. They fit. */
-th__array *th__array_concat(th__calc *c, th__array *const *parts, int count, int axis);
+th__array *th__array_concat(th__calc *c, const th__array *const *parts, int count, int axis);
 
 #endif

@@ -65,7 +65,7 @@ ptrdiff_t *th__map_triangle(th__calc *c, const th__array *x, ptrdiff_t diagonal,
   return map;
 }
 
-th__array *th__array_concat(th__calc *c, th__array *const *parts, int count, int axis) {
+th__array *th__array_concat(th__calc *c, const th__array *const *parts, int count, int axis) {
   ptrdiff_t shape[TH_MAX_DIMS], outer = 1, inner = 1;
   const th__array *first = parts[0];
   for (int i = 0; i < first->ndim; i++) {
