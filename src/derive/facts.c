@@ -81,8 +81,7 @@ static void visit(search *s, const th__expression *e, bool in_shape) {
   for (int i = 0; i < e->count; i++) {
     bool shape = in_shape;
     if (e->kind == TH__EXPR_CALL)
-      shape =
-          in_shape || i >= first_size(e->name) || contains(s->sizes, parameter_name(s, e->name, i));
+      shape = in_shape || i >= first_size(e->name) || is_size_parameter(s, e->name, i);
     if (e->kind == TH__EXPR_INDEX) shape = i > 0 || in_shape;
     visit(s, e->items[i], shape);
   }

@@ -180,12 +180,13 @@ static bool join_lists(th__calc *c, const selection *s, th__array *common, int *
   *common = (th__array){.count = 1};
   *lists = 0;
   *adjacent = true;
-  bool gap = false;
+  bool seen = false, gap = false;
   for (int k = 0; k < s->count; k++) {
     bool listed = s->list[k].kind == LIST || s->list[k].kind == POINT;
-    if (!listed) gap = *lists > 0;
+    if (!listed) gap = seen;
     if (!listed) continue;
     if (gap) *adjacent = false;
+    seen = true;
     if (s->list[k].kind != LIST) continue;
     ++*lists;
     th__array joined = {.count = 1};
@@ -258,7 +259,7 @@ static const ptrdiff_t *make_map(th__calc *c, const layout *l) {
 th__vertex *th__eval_index(th__evaluator *ev, const th__expression *e) {
   th__calc *c = th__eval_calc(ev);
   th__vertex *x = th__evaluate(ev, e->items[0]);
-  selection s;
+  selection s = {0};
   layout l;
   if (x == NULL || !read_selection(ev, e, x->value, &s)) return NULL;
   c->place = e->operator_place;
