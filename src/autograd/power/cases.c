@@ -1,0 +1,103 @@
+/* cases.c: small checks for the faults to be planted in. Square where a transpose would not show
+ * otherwise, several rows where a sum could be forgotten, sizes that no two factors share. */
+#include <string.h>
+
+#include "autograd/power/faults.h"
+
+static th_tensor *linear(th_tape *tape, th_tensor *const *in, const void *context) {
+  return th_linear(tape, in[0], in[1], context != NULL ? in[2] : NULL);
+}
+static th_tensor *matmul(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_matmul(tape, in[0], in[1], 0);
+}
+static th_tensor *softmax(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_softmax(tape, in[0]);
+}
+static th_tensor *log_softmax(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_log_softmax(tape, in[0]);
+}
+static th_tensor *cross_entropy(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_cross_entropy(tape, in[0], in[1]);
+}
+static th_tensor *layer_norm(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_layer_norm(tape, in[0], in[1], in[2], 1e-5);
+}
+static th_tensor *attention(th_tape *tape, th_tensor *const *in, const void *context) {
+  const th_attention_options options = {.causal = context != NULL};
+  return th_attention(tape, in[0], in[1], in[2], &options);
+}
+static th_tensor *multi_head(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  const th_mha_weights w = {in[1], in[2], in[3], in[4], NULL, NULL, NULL, NULL};
+  return th_multi_head_attention(tape, in[0], in[0], &w, 2, NULL);
+}
+static th_tensor *embedding(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_embedding(tape, in[0], in[1]);
+}
+static th_tensor *relu(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_relu(tape, in[0]);
+}
+static th_tensor *gelu(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_gelu(tape, in[0], TH_GELU_EXACT);
+}
+static th_tensor *dropout(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_dropout(tape, in[0], 0.25, (th_random){5, 0, 0});
+}
+static th_tensor *add(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_add(tape, in[0], in[1]);
+}
+static th_tensor *bias(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_bias(tape, in[0], in[1]);
+}
+static th_tensor *mean(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_mean(tape, in[0], -1);
+}
+static th_tensor *twice(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context; /* x is used by two operations, so that overwriting loses one of them */
+  return th_add(tape, th_linear(tape, in[0], in[1], NULL), th_softmax(tape, in[0]));
+}
+
+static const char given = 1; /* a context that is not NULL: with bias, causal */
+
+/* clang-format off */
+#define N(name, param, ...) {name, TH_FILL_NORMAL, param, __VA_ARGS__}
+static const th_check cases[] = {
+    {"linear", linear, .input_count = 2, .inputs = {N("x", 0, 2, {7, 5}), N("weight", 0, 2, {5, 5})}},
+    {"linear with bias", linear, &given, .input_count = 3, .inputs = {N("x", 0, 3, {2, 3, 4}), N("weight", 0, 2, {5, 4}), N("bias", 0, 1, {5})}},
+    {"matmul", matmul, .input_count = 2, .inputs = {N("a", 0, 2, {6, 6}), N("b", 0, 2, {6, 4})}},
+    {"softmax", softmax, .input_count = 1, .inputs = {N("x", 0, 2, {4, 6})}},
+    {"log_softmax", log_softmax, .input_count = 1, .inputs = {N("x", 0, 2, {4, 6})}},
+    {"cross_entropy", cross_entropy, .input_count = 2, .inputs = {N("logits", 0, 2, {7, 5}), {"targets", TH_FILL_LABELS, 5, 1, {7}}}},
+    {"layer_norm", layer_norm, .input_count = 3, .inputs = {N("x", 0, 2, {5, 7}), N("gain", 0, 1, {7}), N("bias", 0, 1, {7})}},
+    {"attention", attention, .input_count = 3, .inputs = {N("q", 0, 4, {2, 2, 4, 3}), N("k", 0, 4, {2, 2, 4, 3}), N("v", 0, 4, {2, 2, 4, 3})}},
+    {"attention, causal", attention, &given, .input_count = 3, .inputs = {N("q", 0, 4, {1, 2, 5, 3}), N("k", 0, 4, {1, 2, 5, 3}), N("v", 0, 4, {1, 2, 5, 3})}},
+    {"attention, grouped", attention, .input_count = 3, .inputs = {N("q", 0, 4, {1, 6, 4, 5}), N("k", 0, 4, {1, 2, 4, 5}), N("v", 0, 4, {1, 2, 4, 3})}},
+    {"multi_head_attention", multi_head, .input_count = 5, .inputs = {N("x", 0, 3, {2, 4, 6}), N("wq", 0.5, 2, {6, 6}), N("wk", 0.5, 2, {6, 6}), N("wv", 0.5, 2, {6, 6}), N("wo", 0.5, 2, {6, 6})}},
+    {"embedding", embedding, .input_count = 2, .inputs = {N("table", 0, 2, {4, 3}), {"ids", TH_FILL_IDS, 4, 1, {9}}}},
+    {"relu", relu, .input_count = 1, .inputs = {N("x", 0, 2, {4, 6})}},
+    {"gelu", gelu, .input_count = 1, .inputs = {N("x", 0, 2, {4, 6})}},
+    {"dropout", dropout, .input_count = 1, .inputs = {N("x", 0, 2, {5, 6})}},
+    {"add", add, .input_count = 2, .inputs = {N("a", 0, 2, {4, 5}), N("b", 0, 1, {5})}},
+    {"bias", bias, .input_count = 2, .inputs = {N("x", 0, 3, {2, 3, 5}), N("bias", 0, 1, {5})}},
+    {"mean", mean, .input_count = 1, .inputs = {N("x", 0, 2, {4, 7})}},
+    {"two uses", twice, .input_count = 2, .inputs = {N("x", 0, 2, {4, 6}), N("weight", 0, 2, {6, 6})}},
+    {0}};
+/* clang-format on */
+
+const th_check *th__fault_case(const char *name) {
+  for (const th_check *check = cases; check->forward != NULL; check++)
+    if (strcmp(check->variant, name) == 0) return check;
+  return NULL;
+}
