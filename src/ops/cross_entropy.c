@@ -16,25 +16,18 @@
  * Edges     x_t = -inf: loss inf.  row all -inf: NaN.  A gradient below RMIN is 0 (no subnormals).
  * Checks    rows of dx sum to 0; f(x + c) = f(x).   tests/ops/test_cross_entropy.c */
 #include "ops/real.h"
+#include "ops/rowsum.h"
 #include "ops/vecmath.h"
 #include "tapehead.h"
 
 #define STATS 3 /* m, 1/s, o/s */
-
-/* sum of exp(x_j - max) over begin <= j < end */
-static acc sum_exp(ptrdiff_t begin, ptrdiff_t end, const real *x, real max) {
-  acc sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (ptrdiff_t j = begin; j < end; j++) sum += (acc)th__exp(x[j] - max);
-  return sum;
-}
 
 static double row_fwd(ptrdiff_t n, const real *x, ptrdiff_t t, real *stats) {
   real max = -RINF;
 #pragma omp simd reduction(max : max)
   for (ptrdiff_t j = 0; j < n; j++) max = x[j] > max ? x[j] : max;
   acc target = (acc)th__exp(x[t] - max);
-  acc others = sum_exp(0, t, x, max) + sum_exp(t + 1, n, x, max);
+  acc others = th__sum_exp(n, x, max, t);
   acc inverse = 1 / (target + others), missed = others * inverse;
   stats[0] = max;
   stats[1] = (real)inverse;

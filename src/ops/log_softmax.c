@@ -14,6 +14,7 @@
  *           below RMIN counts as 0.
  * Checks    rows of dx sum to 0; f(x + c) = f(x).   tests/ops/test_log_softmax.c */
 #include "ops/real.h"
+#include "ops/rowsum.h"
 #include "ops/vecmath.h"
 
 #define STATS 2 /* x_t, o */
@@ -27,14 +28,6 @@ static ptrdiff_t largest(ptrdiff_t n, const real *x) {
   return 0; /* nothing but NaN */
 }
 
-/* sum of exp(x_j - max) over begin <= j < end */
-static acc sum_exp(ptrdiff_t begin, ptrdiff_t end, const real *x, real max) {
-  acc sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (ptrdiff_t j = begin; j < end; j++) sum += (acc)th__exp(x[j] - max);
-  return sum;
-}
-
 static void row_fwd(ptrdiff_t n, const real *restrict x, real *restrict y, real *restrict stats) {
   ptrdiff_t t = largest(n, x);
   real max = x[t];
@@ -44,7 +37,7 @@ static void row_fwd(ptrdiff_t n, const real *restrict x, real *restrict y, real 
     stats[1] = 0;
     return;
   }
-  acc others = sum_exp(0, t, x, max) + sum_exp(t + 1, n, x, max);
+  acc others = th__sum_exp(n, x, max, t);
   real log_sum = (real)log1p(others + (acc)(max - max)); /* max - max: NaN if max is infinite */
 #pragma omp simd
   for (ptrdiff_t j = 0; j < n; j++) y[j] = (x[j] - max) - log_sum;
@@ -57,13 +50,6 @@ void RN(log_softmax_fwd)(ptrdiff_t rows, ptrdiff_t n, const real *x, real *y, re
   for (ptrdiff_t i = 0; i < rows; i++) row_fwd(n, x + i * n, y + i * n, stats + i * STATS);
 }
 
-static acc sum_of(ptrdiff_t begin, ptrdiff_t end, const real *x) {
-  acc sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (ptrdiff_t j = begin; j < end; j++) sum += (acc)x[j];
-  return sum;
-}
-
 static void row_bwd(ptrdiff_t n, const real *restrict x, const real *restrict stats,
                     const real *restrict dy, real *restrict dx) {
   real max = stats[0];
@@ -71,7 +57,7 @@ static void row_bwd(ptrdiff_t n, const real *restrict x, const real *restrict st
   ptrdiff_t t = 0;
   while (t < n - 1 && x[t] != max) t++;
   acc others = (acc)stats[1], inverse = 1 / (1 + others);
-  acc rest = sum_of(0, t, dy) + sum_of(t + 1, n, dy); /* sum of g without g_t */
+  acc rest = th__sum_others(n, dy, t); /* sum of g without g_t */
   real top = (real)((acc)dy[t] * (others * inverse) - inverse * rest);
   real sum = (real)(rest + (acc)dy[t]), scale = (real)inverse;
 

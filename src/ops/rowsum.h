@@ -1,0 +1,52 @@
+/* rowsum.h: sums over a row without one of its entries, for the ops in which that entry's own gradient
+ * is minus the sum of the others (log_softmax, cross_entropy).
+ *
+ * Blocks are summed in `real`, in whole vectors, and the blocks' sums in `acc`. */
+#ifndef TH_OPS_ROWSUM_H
+#define TH_OPS_ROWSUM_H
+
+#include "ops/real.h"
+#include "ops/vecmath.h"
+
+#define TH__BLOCK 512
+
+/* The place of `skip` in the block that starts at `begin`, or -1. */
+static inline int th__place(ptrdiff_t skip, ptrdiff_t begin, int n) {
+  return skip >= begin && skip - begin < n ? (int)(skip - begin) : -1;
+}
+
+static inline real th__block_sum_exp(int n, const real *x, real max, int skip) {
+  real sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int j = 0; j < n; j++) {
+    real e = th__exp(x[j] - max);
+    sum += j == skip ? 0 : e;
+  }
+  return sum;
+}
+
+/* sum over j != skip of exp(x_j - max) */
+static inline acc th__sum_exp(ptrdiff_t n, const real *x, real max, ptrdiff_t skip) {
+  acc sum = 0;
+  for (ptrdiff_t begin = 0; begin < n; begin += TH__BLOCK) {
+    int length = n - begin < TH__BLOCK ? (int)(n - begin) : TH__BLOCK;
+    sum += (acc)th__block_sum_exp(length, x + begin, max, th__place(skip, begin, length));
+  }
+  return sum;
+}
+
+/* sum over j != skip of x_j */
+static inline acc th__sum_others(ptrdiff_t n, const real *x, ptrdiff_t skip) {
+  acc sum = 0;
+  for (ptrdiff_t begin = 0; begin < n; begin += TH__BLOCK) {
+    int length = n - begin < TH__BLOCK ? (int)(n - begin) : TH__BLOCK;
+    int place = th__place(skip, begin, length);
+    real part = 0;
+#pragma omp simd reduction(+ : part)
+    for (int j = 0; j < length; j++) part += j == place ? 0 : x[begin + j];
+    sum += (acc)part;
+  }
+  return sum;
+}
+
+#endif
