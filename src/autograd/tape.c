@@ -130,6 +130,22 @@ static th_tensor *new_header(th_tape *tape, th_dtype dtype, int ndim, const ptrd
   return tensor;
 }
 
+/* Here and not with the tensors, because a value's name lies in its tape's arena. */
+void th_tensor_set_name(th_tensor *tensor, const char *name) {
+  size_t length = strnlen(name, 63);
+  char *copy =
+      tensor->tape != NULL ? th_tape_alloc(tensor->tape, length + 1) : th__alloc(length + 1);
+  if (copy == NULL) return;
+  memcpy(copy, name, length);
+  copy[length] = '\0';
+  if (tensor->tape == NULL && tensor->name[0] != '\0') th__free((void *)(uintptr_t)tensor->name);
+  if (length == 0 && tensor->tape == NULL) {
+    th__free(copy);
+    tensor->name = "";
+  } else
+    tensor->name = copy;
+}
+
 th_tensor *th_output(th_tape *tape, th_dtype dtype, int ndim, const ptrdiff_t *shape) {
   if (tape == NULL || tape->error.status != TH_OK) return NULL;
   ptrdiff_t count;

@@ -7,8 +7,6 @@
 #include "tensor/error.h"
 #include "tensor/shape.h"
 
-#define NAME_BYTES 64
-
 const char *th_dtype_name(th_dtype dtype) {
   static const char *const names[] = {"f32", "f64", "i32", "bool"};
   return (unsigned)dtype <= TH_BOOL ? names[dtype] : "unknown";
@@ -180,19 +178,4 @@ void th_tensor_zero_grad(th_tensor *tensor) {
     th__set(grad, offset, 0.0);
     offset = th__next_offset(grad, index, offset);
   }
-}
-
-void th_tensor_set_name(th_tensor *tensor, const char *name) {
-  size_t length = strnlen(name, NAME_BYTES - 1);
-  char *copy =
-      tensor->tape != NULL ? th_tape_alloc(tensor->tape, length + 1) : th__alloc(length + 1);
-  if (copy == NULL) return;
-  memcpy(copy, name, length);
-  copy[length] = '\0';
-  if (tensor->tape == NULL && tensor->name[0] != '\0') th__free((void *)(uintptr_t)tensor->name);
-  if (length == 0 && tensor->tape == NULL) {
-    th__free(copy);
-    tensor->name = "";
-  } else
-    tensor->name = copy;
 }
