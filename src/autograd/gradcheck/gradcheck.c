@@ -1,7 +1,5 @@
 /* gradcheck.c: a whole check, and the public functions. */
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,73 +8,6 @@
 #include "tensor/error.h"
 
 #define EVERY_LIMIT 20000 /* coordinates that TH_CHECK_AUTO takes one by one */
-#define PIECE 32          /* lines that one worker follows before it is given up */
-
-static double largest_finite(const double *values, ptrdiff_t count) {
-  double largest = 0;
-  for (ptrdiff_t k = 0; k < count; k++)
-    if (isfinite(values[k])) largest = fmax(largest, fabs(values[k]));
-  return largest;
-}
-
-/* ---- lines, in parallel ---- */
-
-/* One derivative to be measured. */
-typedef struct job {
-  int input;
-  ptrdiff_t entry; /* coordinate, or number of the direction */
-  double scale;
-  double analytic, doubt, allowed;
-  th__estimate estimate;
-} job;
-
-typedef struct batch {
-  const th__subject *subject;
-  job *jobs;
-  const double *const *directions; /* NULL: along coordinates; else one per job */
-  pthread_mutex_t lock;
-  th_error error;
-  atomic_bool failed;
-} batch;
-
-static void fail(batch *b, const th_error *why) {
-  pthread_mutex_lock(&b->lock);
-  if (b->error.status == TH_OK) b->error = *why;
-  pthread_mutex_unlock(&b->lock);
-  atomic_store(&b->failed, true);
-}
-
-static void run_jobs(const void *context, ptrdiff_t begin, ptrdiff_t end) {
-  batch *b = *(batch *const *)context;
-  th__worker worker;
-  th_error why = {TH_OK, ""};
-  if (atomic_load(&b->failed)) return;
-  if (!th__worker_start(&worker, b->subject)) {
-    th__error_memory(&why, "gradcheck", 0);
-    fail(b, &why);
-    return;
-  }
-  for (ptrdiff_t i = begin; i < end && !atomic_load(&b->failed); i++) {
-    job *j = &b->jobs[i];
-    th__line line = {&worker, j->input, j->entry, b->directions ? b->directions[i] : NULL, j->scale};
-    if (th__sweep(&line, j->analytic, j->allowed, &j->estimate, &why) != TH_OK) fail(b, &why);
-  }
-  th__worker_free(&worker);
-}
-
-static th_status run_batch(const th__subject *subject, job *jobs, ptrdiff_t count,
-                           const double *const *directions, th_error *error) {
-  batch b = {.subject = subject, .jobs = jobs, .directions = directions};
-  batch *pointer = &b;
-  pthread_mutex_init(&b.lock, NULL);
-  if (subject->serial)
-    run_jobs(&pointer, 0, count);
-  else
-    th__parallel(count, directions != NULL ? 1 : PIECE, run_jobs, &pointer);
-  pthread_mutex_destroy(&b.lock);
-  if (b.error.status != TH_OK) return th__error(error, b.error.status, "%s", b.error.message);
-  return TH_OK;
-}
 
 /* ---- rows ---- */
 
@@ -111,110 +42,6 @@ static void judge_ends(const th__subject *subject, th_gradcheck_row *row, bool a
     th__row_verdict(row, TH_VACUOUS, "the gradient never arrived: no recorded operation leads here");
 }
 
-/* ---- every coordinate ---- */
-
-static void tally_jobs(const th__subject *subject, th_gradcheck_row *row, const job *jobs,
-                       ptrdiff_t count, double least) {
-  th__tally tally = {.row = row, .tolerance = subject->tolerance, .least = least};
-  bool moved = false, zero = true;
-  for (ptrdiff_t i = 0; i < count; i++) {
-    th__tally_entry(&tally, jobs[i].entry, jobs[i].analytic, jobs[i].doubt, &jobs[i].estimate);
-    moved = moved || jobs[i].estimate.moved;
-    zero = zero && jobs[i].analytic == 0;
-  }
-  if (count > 0 && !moved && zero)
-    th__row_verdict(row, TH_VACUOUS, "the loss is constant in this input: no step changed it");
-}
-
-static th_status check_every(const th__subject *subject, const th__gradients *gradients,
-                             const th__gradients *bound, th_gradcheck_row *const *rows,
-                             th_error *error) {
-  ptrdiff_t count = 0, at = 0;
-  for (int i = 0; i < subject->input_count; i++)
-    if (rows[i] != NULL) count += subject->inputs[i]->count;
-  job *jobs = th__alloc_zero((size_t)count * sizeof *jobs);
-  if (jobs == NULL) return th__error_memory(error, "gradcheck", (size_t)count * sizeof *jobs);
-  for (int i = 0; i < subject->input_count; i++) {
-    if (rows[i] == NULL) continue;
-    const th_tensor *x = subject->inputs[i];
-    double least = TH__SHARE * largest_finite(gradients->of[i], x->count);
-    double typical = th__step_scale(x, 0);
-    for (ptrdiff_t k = 0; k < x->count; k++) {
-      double own = fabs(((const double *)x->data)[k]), claimed = gradients->of[i][k];
-      double doubt = bound->of[i][k];
-      jobs[at++] = (job){.input = i,
-                         .entry = k,
-                         .scale = own > typical ? th__step_scale(x, own) : typical,
-                         .analytic = claimed,
-                         .doubt = doubt,
-                         .allowed = subject->tolerance * fmax(least, fabs(claimed)) + doubt};
-    }
-  }
-  th_status status = run_batch(subject, jobs, count, NULL, error);
-  at = 0;
-  for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
-    if (rows[i] == NULL) continue;
-    double least = TH__SHARE * largest_finite(gradients->of[i], rows[i]->elements);
-    tally_jobs(subject, rows[i], jobs + at, rows[i]->elements, least);
-    at += rows[i]->elements;
-  }
-  th__free(jobs);
-  return status;
-}
-
-/* ---- random projections ---- */
-
-/* Entries +-1/8 .. +-15/8: non-uniform, and x + h u is exact for inputs that f32 can hold. */
-static void draw_direction(th_random stream, ptrdiff_t count, double *u) {
-  for (ptrdiff_t k = 0; k < count; k++) {
-    uint64_t bits = th_random_below(stream, (uint64_t)k, 30);
-    u[k] = bits < 15 ? (double)(bits + 1) / 8 : -(double)(bits - 14) / 8;
-  }
-}
-
-static th_status check_projections(const th__subject *subject, const th__gradients *gradients,
-                                   const th__gradients *bound, int projections,
-                                   th_gradcheck_row *const *rows, th_error *error) {
-  th_status status = TH_OK;
-  for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
-    if (rows[i] == NULL || rows[i]->elements == 0) continue;
-    ptrdiff_t n = rows[i]->elements;
-    double *room = th__alloc((size_t)(projections * n) * sizeof *room);
-    const double **directions = th__alloc((size_t)projections * sizeof *directions);
-    job *jobs = th__alloc_zero((size_t)projections * sizeof *jobs);
-    if (room == NULL || directions == NULL || jobs == NULL)
-      status = th__error_memory(error, "gradcheck", (size_t)(projections * n) * sizeof *room);
-    double typical = 0;
-    for (int p = 0; p < projections && status == TH_OK; p++) {
-      double *u = room + p * n, dot = 0, square = 0, doubt = 0;
-      draw_direction(
-          (th_random){subject->seed, TH__DRAW_DIRECTION, (uint64_t)(p * TH_MAX_INPUTS + i)}, n, u);
-      for (ptrdiff_t k = 0; k < n; k++) {
-        double term = gradients->of[i][k] * u[k];
-        dot += term;
-        doubt += bound->of[i][k] * fabs(u[k]);
-        square += term * term;
-      }
-      typical = isfinite(square) ? fmax(typical, sqrt(square)) : typical;
-      directions[p] = u;
-      jobs[p] = (job){.input = i,
-                      .entry = p,
-                      .analytic = dot,
-                      .doubt = doubt,
-                      .scale = th__step_scale(subject->inputs[i], 0)};
-    }
-    double least = TH__SHARE_PROJECTION * typical;
-    for (int p = 0; p < projections && status == TH_OK; p++)
-      jobs[p].allowed = subject->tolerance * fmax(least, fabs(jobs[p].analytic)) + jobs[p].doubt;
-    if (status == TH_OK) status = run_batch(subject, jobs, projections, directions, error);
-    if (status == TH_OK) tally_jobs(subject, rows[i], jobs, projections, least);
-    th__free(jobs);
-    th__free(directions);
-    th__free(room);
-  }
-  return status;
-}
-
 /* ---- the whole ---- */
 
 /* The f64 gradient twice: onto zero, which is what the differences are compared with, and onto
@@ -239,8 +66,8 @@ static th_status check_f64(const th__subject *subject, const th_gradcheck_option
   if (status == TH_OK) status = th__rounding_bound(subject, &zero, false, 0x1p-53, &bound, error);
   if (status == TH_OK && spread == 0)
     status = mode == TH_CHECK_EVERY
-                 ? check_every(subject, &zero, &bound, rows, error)
-                 : check_projections(subject, &zero, &bound, options->projections, rows, error);
+                 ? th__check_every(subject, &zero, &bound, rows, error)
+                 : th__check_projections(subject, &zero, &bound, options->projections, rows, error);
   for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
     if (rows[i] == NULL) continue;
     judge_ends(subject, rows[i], zero.arrived[i], spread);

@@ -6,6 +6,8 @@
  *   noise.c      the round-off of each output
  *   line.c       values of the loss along one coordinate or direction
  *   sweep.c      the derivative along a line, with an error bar, from a sweep over step sizes
+ *   jobs.c       many derivatives in parallel
+ *   modes.c      which derivatives are compared
  *   judge.c      one claimed gradient against one measured derivative
  *   precision.c  the f32 backward against the f64 backward
  *   gradcheck.c  the whole check, and the public functions */
@@ -146,6 +148,34 @@ typedef struct th__estimate {
  * that counts as none. NaN: no claim, measure as well as possible. */
 th_status th__sweep(const th__line *line, double analytic, double allowed, th__estimate *estimate,
                     th_error *error);
+
+/* ---- jobs.c ---- */
+
+/* One derivative to be measured. */
+typedef struct th__job {
+  int input;
+  ptrdiff_t entry; /* coordinate, or number of the direction */
+  double scale;
+  double analytic, doubt, allowed; /* `allowed` includes the doubt */
+  th__estimate estimate;
+} th__job;
+
+/* directions: NULL for coordinates, else one per job. */
+th_status th__run_jobs(const th__subject *subject, th__job *jobs, ptrdiff_t count,
+                       const double *const *directions, th_error *error);
+/* The whole gradient of one input by differences, to about `allowed`. */
+th_status th__measure(const th__subject *subject, int input, double allowed, double *values,
+                      th_error *error);
+
+/* ---- modes.c ---- */
+
+/* rows[i]: the row of input i, or NULL. bound: what rounding may do to each entry of the gradients. */
+th_status th__check_every(const th__subject *subject, const th__gradients *gradients,
+                          const th__gradients *bound, th_gradcheck_row *const *rows,
+                          th_error *error);
+th_status th__check_projections(const th__subject *subject, const th__gradients *gradients,
+                                const th__gradients *bound, int projections,
+                                th_gradcheck_row *const *rows, th_error *error);
 
 /* ---- judge.c ---- */
 

@@ -1,0 +1,117 @@
+/* modes.c: which derivatives are compared: every coordinate, or random projections. */
+#include <math.h>
+
+#include "autograd/gradcheck/gradcheck.h"
+#include "tensor/alloc.h"
+#include "tensor/error.h"
+
+static double largest_finite(const double *values, ptrdiff_t count) {
+  double largest = 0;
+  for (ptrdiff_t k = 0; k < count; k++)
+    if (isfinite(values[k])) largest = fmax(largest, fabs(values[k]));
+  return largest;
+}
+
+/* ---- every coordinate ---- */
+
+static void tally_jobs(const th__subject *subject, th_gradcheck_row *row, const th__job *jobs,
+                       ptrdiff_t count, double least) {
+  th__tally tally = {.row = row, .tolerance = subject->tolerance, .least = least};
+  bool moved = false, zero = true;
+  for (ptrdiff_t i = 0; i < count; i++) {
+    th__tally_entry(&tally, jobs[i].entry, jobs[i].analytic, jobs[i].doubt, &jobs[i].estimate);
+    moved = moved || jobs[i].estimate.moved;
+    zero = zero && jobs[i].analytic == 0;
+  }
+  if (count > 0 && !moved && zero)
+    th__row_verdict(row, TH_VACUOUS, "the loss is constant in this input: no step changed it");
+}
+
+th_status th__check_every(const th__subject *subject, const th__gradients *gradients,
+                          const th__gradients *bound, th_gradcheck_row *const *rows,
+                          th_error *error) {
+  ptrdiff_t count = 0, at = 0;
+  for (int i = 0; i < subject->input_count; i++)
+    if (rows[i] != NULL) count += subject->inputs[i]->count;
+  th__job *jobs = th__alloc_zero((size_t)count * sizeof *jobs);
+  if (jobs == NULL) return th__error_memory(error, "gradcheck", (size_t)count * sizeof *jobs);
+  for (int i = 0; i < subject->input_count; i++) {
+    if (rows[i] == NULL) continue;
+    const th_tensor *x = subject->inputs[i];
+    double least = TH__SHARE * largest_finite(gradients->of[i], x->count);
+    double typical = th__step_scale(x, 0);
+    for (ptrdiff_t k = 0; k < x->count; k++) {
+      double own = fabs(((const double *)x->data)[k]), claimed = gradients->of[i][k];
+      double doubt = bound->of[i][k];
+      jobs[at++] = (th__job){.input = i,
+                             .entry = k,
+                             .scale = own > typical ? th__step_scale(x, own) : typical,
+                             .analytic = claimed,
+                             .doubt = doubt,
+                             .allowed = subject->tolerance * fmax(least, fabs(claimed)) + doubt};
+    }
+  }
+  th_status status = th__run_jobs(subject, jobs, count, NULL, error);
+  at = 0;
+  for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
+    if (rows[i] == NULL) continue;
+    double least = TH__SHARE * largest_finite(gradients->of[i], rows[i]->elements);
+    tally_jobs(subject, rows[i], jobs + at, rows[i]->elements, least);
+    at += rows[i]->elements;
+  }
+  th__free(jobs);
+  return status;
+}
+
+/* ---- random projections ---- */
+
+/* Entries +-1/8 .. +-15/8: non-uniform, and x + h u is exact for inputs that f32 can hold. */
+static void draw_direction(th_random stream, ptrdiff_t count, double *u) {
+  for (ptrdiff_t k = 0; k < count; k++) {
+    uint64_t bits = th_random_below(stream, (uint64_t)k, 30);
+    u[k] = bits < 15 ? (double)(bits + 1) / 8 : -(double)(bits - 14) / 8;
+  }
+}
+
+th_status th__check_projections(const th__subject *subject, const th__gradients *gradients,
+                                const th__gradients *bound, int projections,
+                                th_gradcheck_row *const *rows, th_error *error) {
+  th_status status = TH_OK;
+  for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
+    if (rows[i] == NULL || rows[i]->elements == 0) continue;
+    ptrdiff_t n = rows[i]->elements;
+    double *room = th__alloc((size_t)(projections * n) * sizeof *room);
+    const double **directions = th__alloc((size_t)projections * sizeof *directions);
+    th__job *jobs = th__alloc_zero((size_t)projections * sizeof *jobs);
+    if (room == NULL || directions == NULL || jobs == NULL)
+      status = th__error_memory(error, "gradcheck", (size_t)(projections * n) * sizeof *room);
+    double typical = 0;
+    for (int p = 0; p < projections && status == TH_OK; p++) {
+      double *u = room + p * n, dot = 0, square = 0, doubt = 0;
+      draw_direction(
+          (th_random){subject->seed, TH__DRAW_DIRECTION, (uint64_t)(p * TH_MAX_INPUTS + i)}, n, u);
+      for (ptrdiff_t k = 0; k < n; k++) {
+        double term = gradients->of[i][k] * u[k];
+        dot += term;
+        doubt += bound->of[i][k] * fabs(u[k]);
+        square += term * term;
+      }
+      typical = isfinite(square) ? fmax(typical, sqrt(square)) : typical;
+      directions[p] = u;
+      jobs[p] = (th__job){.input = i,
+                          .entry = p,
+                          .analytic = dot,
+                          .doubt = doubt,
+                          .scale = th__step_scale(subject->inputs[i], 0)};
+    }
+    double least = TH__SHARE_PROJECTION * typical;
+    for (int p = 0; p < projections && status == TH_OK; p++)
+      jobs[p].allowed = subject->tolerance * fmax(least, fabs(jobs[p].analytic)) + jobs[p].doubt;
+    if (status == TH_OK) status = th__run_jobs(subject, jobs, projections, directions, error);
+    if (status == TH_OK) tally_jobs(subject, rows[i], jobs, projections, least);
+    th__free(jobs);
+    th__free(directions);
+    th__free(room);
+  }
+  return status;
+}
