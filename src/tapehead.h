@@ -194,7 +194,7 @@ TH_API th_status th_backward_from(th_tape *tape, th_tensor *y, const th_tensor *
 TH_API th_tensor *th_add(th_tape *tape, th_tensor *a, th_tensor *b);
 TH_API th_tensor *th_sub(th_tape *tape, th_tensor *a, th_tensor *b);
 TH_API th_tensor *th_mul(th_tape *tape, th_tensor *a, th_tensor *b);
-TH_API th_tensor *th_scale(th_tape *tape, th_tensor *x, double factor); /* factor * x */
+TH_API th_tensor *th_scale(th_tape *tape, th_tensor *x, double factor); /* finite factor * x */
 /* x [..., n] + bias [n], the same bias on every row. */
 TH_API th_tensor *th_bias(th_tape *tape, th_tensor *x, th_tensor *bias);
 
@@ -218,12 +218,12 @@ TH_API th_tensor *th_merge_heads(th_tape *tape, th_tensor *x);
 TH_API th_tensor *th_contiguous(th_tape *tape, th_tensor *x);
 
 /* Over one axis (which disappears; negative counts from the end), or over TH_ALL_AXES to a scalar.
- * The mean of no elements is an error. */
+ * Summed in double, in an order that threads do not change. The mean of no elements is an error. */
 #define TH_ALL_AXES 127
 TH_API th_tensor *th_sum(th_tape *tape, th_tensor *x, int axis);
 TH_API th_tensor *th_mean(th_tape *tape, th_tensor *x, int axis);
 
-TH_API th_tensor *th_relu(th_tape *tape, th_tensor *x); /* max(x, 0); derivative at 0 is 0 */
+TH_API th_tensor *th_relu(th_tape *tape, th_tensor *x); /* max(x, 0), NaN stays; slope at 0 is 0 */
 
 /* x * Phi(x) (Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2), exactly with erf, or with the
  * tanh approximation of the same section, which GPT-2 uses. */
@@ -255,7 +255,8 @@ typedef struct th_random {
   uint64_t step;
 } th_random;
 
-/* Zeroes each element with probability p, 0 <= p < 1, and multiplies the others by 1 / (1 - p). */
+/* Zeroes each element with probability p, 0 <= p < 1, and multiplies the others by 1 / (1 - p). Which
+ * ones depends on the stream and on an element's place in row-major order only. p = 0: x itself. */
 TH_API th_tensor *th_dropout(th_tape *tape, th_tensor *x, double p, th_random stream);
 
 /* (x - mean) / sqrt(variance + eps) * gain + bias over the last axis (Ba, Kiros & Hinton 2016,
