@@ -16,13 +16,16 @@ enum { BLOCKS = 16, GROUP = 4 * BLOCKS };
 
 typedef struct mask {
   th__philox stream;
-  uint32_t limit; /* words below it drop their element */
-  real kept;      /* the factor of the others */
+  int32_t limit; /* words below it (as `ordered` has them) drop their element */
+  real kept;     /* the factor of the others */
 } mask;
+
+/* Order-preserving from unsigned to signed, which is what every instruction set can compare. */
+static inline int32_t ordered(uint32_t word) { return (int32_t)(word ^ UINT32_C(0x80000000)); }
 
 static void start(mask *m, uint64_t seed, uint32_t purpose, uint64_t step, double p) {
   th__philox_start(&m->stream, seed, purpose, step);
-  m->limit = (uint32_t)(p * 0x1p32);
+  m->limit = ordered((uint32_t)(p * 0x1p32));
   m->kept = (real)(1.0 / (1.0 - p));
 }
 
@@ -40,8 +43,10 @@ void RN(dropout_fwd)(ptrdiff_t n, uint64_t group, uint64_t seed, uint32_t purpos
     draw(&m, group++, words);
     ptrdiff_t width = n - begin < GROUP ? n - begin : GROUP;
 #pragma omp simd
-    for (ptrdiff_t i = 0; i < width; i++)
-      y[begin + i] = words[i] < m.limit ? 0 : m.kept * x[begin + i];
+    for (ptrdiff_t i = 0; i < width; i++) {
+      real value = m.kept * x[begin + i];
+      y[begin + i] = ordered(words[i]) < m.limit ? 0 : value;
+    }
   }
 }
 
@@ -54,7 +59,9 @@ void RN(dropout_bwd)(ptrdiff_t n, uint64_t group, uint64_t seed, uint32_t purpos
     draw(&m, group++, words);
     ptrdiff_t width = n - begin < GROUP ? n - begin : GROUP;
 #pragma omp simd
-    for (ptrdiff_t i = 0; i < width; i++)
-      dx[begin + i] += words[i] < m.limit ? 0 : m.kept * dy[begin + i];
+    for (ptrdiff_t i = 0; i < width; i++) {
+      real g = m.kept * dy[begin + i];
+      dx[begin + i] += ordered(words[i]) < m.limit ? 0 : g;
+    }
   }
 }

@@ -17,5 +17,8 @@ void RN(relu_fwd)(ptrdiff_t n, const real *restrict x, real *restrict y) {
 
 void RN(relu_bwd)(ptrdiff_t n, const real *restrict y, const real *restrict dy, real *restrict dx) {
 #pragma omp simd
-  for (ptrdiff_t i = 0; i < n; i++) dx[i] += y[i] <= 0 ? 0 : dy[i];
+  for (ptrdiff_t i = 0; i < n; i++) {
+    real g = dy[i]; /* read in any case: a conditional read does not vectorise everywhere */
+    dx[i] += y[i] <= 0 ? 0 : g;
+  }
 }
