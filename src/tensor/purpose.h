@@ -8,9 +8,12 @@
 #define TH__PURPOSE_INIT UINT32_C(0x80000000)          /* + number of the parameter */
 #define TH__PURPOSE_TASK_TRAINING UINT32_C(0x90000000) /* step: number of the batch */
 #define TH__PURPOSE_TASK_HELDOUT UINT32_C(0x90000001)
-#define TH__PURPOSE_RECALL_TRAINING UINT32_C(0x90000010) /* the demo's task: step, number of the batch */
+#define TH__PURPOSE_RECALL_TRAINING                                                                \
+  UINT32_C(0x90000010) /* the demo's task: step, number of the batch */
 #define TH__PURPOSE_RECALL_HELDOUT UINT32_C(0x90000011)
 #define TH__PURPOSE_RECALL_DIRECTION UINT32_C(0x90000012) /* of its finite differences */
+#define TH__PURPOSE_TEXT_TRAINING UINT32_C(0x90000018)    /* step: number of the batch */
+#define TH__PURPOSE_TEXT_HELDOUT UINT32_C(0x90000019)
 #define TH__PURPOSE_SATURATE UINT32_C(0x90000020) /* + 0 .. 4: q, k, v, upstream, directions */
 
 #endif
