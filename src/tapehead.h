@@ -565,6 +565,13 @@ typedef struct th_gradcheck_row {
   double error_bar;         /* of `numeric` */
   double left, right;       /* one-sided slopes there, where they differ (kinks), else 0 */
   char detail[192];         /* the evidence in a sentence, "" for a pass */
+  /* The mistake behind a wrong f64 gradient: "factor", "sign", "transpose", "missing-row-sum",
+   * "missing-mean", "missing-term", "overwritten", "mask-shifted", "mask-not-applied",
+   * "heads-permuted", "not-summed", "rotated-wrong-way", "unknown"; "" where nothing was looked for.
+   * factor: claimed = factor * true, or NaN. cause: a sentence, with the place where that is known. */
+  char diagnosis[24];
+  double factor;
+  char cause[320];
 } th_gradcheck_row;
 
 #define TH_GRADCHECK_ROWS (2 * TH_MAX_INPUTS)

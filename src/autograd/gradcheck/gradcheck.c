@@ -14,7 +14,8 @@
 th_gradcheck_row *th__new_row(const th__subject *subject, th_gradcheck_result *result, int input,
                               th_dtype dtype, th_check_mode mode) {
   th_gradcheck_row *row = &result->rows[result->row_count++];
-  *row = (th_gradcheck_row){.input_index = input, .dtype = dtype, .mode = mode};
+  *row =
+      (th_gradcheck_row){.input_index = input, .dtype = dtype, .mode = mode, .factor = (double)NAN};
   const th_tensor *x = subject->inputs[input];
   row->elements = x->count;
   if (x->name[0] != '\0')
@@ -73,6 +74,7 @@ static th_status check_f64(const th__subject *subject, const th_gradcheck_option
     judge_ends(subject, rows[i], zero.arrived[i], spread);
     if (spread == 0) th__judge_accumulation(subject, rows[i], zero.of[i], nonzero.of[i], 0x1p-53);
   }
+  if (status == TH_OK && spread == 0) status = th__name_mistakes(subject, &zero, result, error);
   th__gradients_free(&zero);
   th__gradients_free(&nonzero);
   th__gradients_free(&bound);

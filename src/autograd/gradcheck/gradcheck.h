@@ -10,6 +10,7 @@
  *   modes.c      which derivatives are compared
  *   judge.c      one claimed gradient against one measured derivative
  *   precision.c  the f32 backward against the f64 backward
+ *   diagnosis.c  the mistake in a wrong gradient, named (with jacobian.c, structure.c, locate.c)
  *   gradcheck.c  the whole check, and the public functions */
 #ifndef TH_AUTOGRAD_GRADCHECK_H
 #define TH_AUTOGRAD_GRADCHECK_H
@@ -89,6 +90,7 @@ typedef struct th__backward_run {
   bool from_nonzero; /* onto th__start_value; the result is what then stands there */
   double jitter; /* relative changes of inputs and of every gradient on the way; draw number `draw` */
   uint64_t draw;
+  const double *upstream; /* instead of the subject's own */
 } th__backward_run;
 th_status th__backward(const th__subject *subject, const th__backward_run *run,
                        th__gradients *gradients, th_error *error);
@@ -203,6 +205,12 @@ th_status th__rounding_bound(const th__subject *subject, const th__gradients *ex
 
 /* Adds a row for each checked input. */
 th_status th__precision(const th__subject *subject, th_gradcheck_result *result, th_error *error);
+
+/* ---- diagnosis.c ---- */
+
+/* Names the mistake in every row that is wrong in f64. */
+th_status th__name_mistakes(const th__subject *subject, const th__gradients *gradients,
+                            th_gradcheck_result *result, th_error *error);
 
 /* ---- gradcheck.c ---- */
 

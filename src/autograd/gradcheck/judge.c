@@ -131,14 +131,22 @@ void th__tally_entry(th__tally *tally, ptrdiff_t index, double analytic, double 
 void th__judge_accumulation(const th__subject *subject, th_gradcheck_row *row,
                             const double *gradient, const double *left_there, double unit) {
   double largest = 2; /* start values lie in 1 .. 2 */
-  for (ptrdiff_t k = 0; k < row->elements; k++)
+  bool any = false;   /* a gradient of zeros is another mistake */
+  for (ptrdiff_t k = 0; k < row->elements; k++) {
     if (isfinite(gradient[k])) largest = fmax(largest, fabs(gradient[k]));
+    any = any || gradient[k] != 0;
+  }
   double allowed = 64 * unit * sqrt((double)row->elements + 1) * largest;
   for (ptrdiff_t k = 0; k < row->elements; k++) {
     double start = th__start_value(subject, row->input_index, k);
     double error = fabs(left_there[k] - (start + gradient[k]));
     if (error <= allowed || !isfinite(gradient[k])) continue;
     bool replaced = fabs(left_there[k] - gradient[k]) <= allowed;
+    if (replaced && any) {
+      snprintf(row->diagnosis, sizeof row->diagnosis, "overwritten");
+      snprintf(row->cause, sizeof row->cause,
+               "d%s is overwritten: what stood in the gradient before is lost (use +=)", row->input);
+    }
     th__row_verdict(row, TH_WRONG, "[%td] started at %.9g and ended at %.9g: %s", k, start,
                     left_there[k],
                     replaced ? "the gradient is overwritten, not added"

@@ -206,8 +206,9 @@ static th_status forward_and_backward(const th__subject *subject, const th__back
   if (!y->wants_grad) return TH_OK; /* nothing leads to the inputs: no gradient arrives */
   th_tensor *v = th_output(tape, run->dtype, y->ndim, y->shape);
   if (v == NULL) return take_error(tape, error);
+  const double *weights = run->upstream != NULL ? run->upstream : subject->upstream;
   for (ptrdiff_t k = 0; k < y->count; k++)
-    th__set(v, k, jittered(subject, run, TH_MAX_INPUTS, k, subject->upstream[k]));
+    th__set(v, k, jittered(subject, run, TH_MAX_INPUTS, k, weights[k]));
   if (run->jitter != 0) th__jitter_nodes(tape, subject->seed, run->draw, run->jitter);
   return th_backward_from(tape, y, v) == TH_OK ? TH_OK : take_error(tape, error);
 }

@@ -1,5 +1,6 @@
 /* cases.c: small checks for the faults to be planted in. Square where a transpose would not show
  * otherwise, several rows where a sum could be forgotten, sizes that no two factors share. */
+#include <math.h>
 #include <string.h>
 
 #include "autograd/power/faults.h"
@@ -69,6 +70,41 @@ static th_tensor *twice(th_tape *tape, th_tensor *const *in, const void *context
   return th_add(tape, th_linear(tape, in[0], in[1], NULL), th_softmax(tape, in[0]));
 }
 
+/* Rotary positions in small: pair (2i, 2i+1) of row t is turned by the angle t / 2^i. The operation is
+ * the catalogue's own. */
+static th_status rotate(th_node *node, const th_tensor *from, th_tensor *to, double sign) {
+  ptrdiff_t n = th__dim(from, -1);
+  double *in = th__values(node, from), *out = th__values(node, to);
+  if (in == NULL || out == NULL) return TH_ERR_MEMORY;
+  for (ptrdiff_t k = 0; k < from->count; k += 2) {
+    double angle = sign * (double)(k / n) / ldexp(1, (int)(k % n / 2));
+    out[k] += cos(angle) * in[k] - sin(angle) * in[k + 1];
+    out[k + 1] += sin(angle) * in[k] + cos(angle) * in[k + 1];
+  }
+  th_tensor_write(to, out);
+  return TH_OK;
+}
+static th_status rotate_backward(th_node *node) {
+  return rotate(node, th_node_upstream(node), th_node_grad(node, 0), -1);
+}
+th_status th__spoil_rotation(th__spoiled *s) {
+  const th_tensor *dy = th_node_upstream(s->node);
+  th_tensor *turned = th_input(s->node->output->tape, dy->dtype, dy->ndim, dy->shape, NULL);
+  if (turned == NULL || rotate(s->node, dy, turned, 1) != TH_OK) return TH_ERR_MEMORY;
+  th_tensor_read(turned, s->delta);
+  return TH_OK;
+}
+static th_tensor *rotated(th_tape *tape, th_tensor *const *in, const void *context) {
+  static const th_op op = {.name = "rotate", .backward = rotate_backward};
+  (void)context;
+  th_tensor *x = th_contiguous(tape, in[0]);
+  th_tensor *y = x != NULL ? th_input(tape, x->dtype, x->ndim, x->shape, NULL) : NULL;
+  if (y == NULL) return NULL;
+  struct th_node run = {.output = y};
+  if (rotate(&run, x, y, 1) != TH_OK) return NULL;
+  return th_record(tape, &op, y, &x, 1, NULL, 0);
+}
+
 static const char given = 1; /* a context that is not NULL: with bias, causal */
 
 /* clang-format off */
@@ -92,6 +128,7 @@ static const th_check cases[] = {
     {"add", add, .input_count = 2, .inputs = {N("a", 0, 2, {4, 5}), N("b", 0, 1, {5})}},
     {"bias", bias, .input_count = 2, .inputs = {N("x", 0, 3, {2, 3, 5}), N("bias", 0, 1, {5})}},
     {"mean", mean, .input_count = 1, .inputs = {N("x", 0, 2, {4, 7})}},
+    {"rotate", rotated, .input_count = 1, .inputs = {N("x", 0, 2, {5, 4})}},
     {"two uses", twice, .input_count = 2, .inputs = {N("x", 0, 2, {4, 6}), N("weight", 0, 2, {6, 6})}},
     {0}};
 /* clang-format on */

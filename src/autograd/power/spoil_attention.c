@@ -41,14 +41,18 @@ typedef struct row_at {
   ptrdiff_t limit;      /* the forward sees keys below it */
 } row_at;
 
+/* The recorded output is [B, n_q, H, d_v]; what the caller sees is a view of it. */
+static ptrdiff_t output_at(const layer *a, ptrdiff_t b, ptrdiff_t h, ptrdiff_t i) {
+  return ((b * a->n_q + i) * a->heads + h) * a->e;
+}
+
 static row_at find_row(const layer *a, ptrdiff_t row) {
   ptrdiff_t i = row % a->n_q, h = row / a->n_q % a->heads, b = row / a->n_q / a->heads;
   ptrdiff_t kv = b * a->kv_heads + h / (a->heads / a->kv_heads);
   ptrdiff_t limit = a->causal ? i + 1 + a->n_k - a->n_q : a->n_k;
-  return (row_at){row * a->d, kv * a->n_k * a->d, kv * a->n_k * a->e, row * a->e,
-                  limit < 0        ? 0
-                  : limit > a->n_k ? a->n_k
-                                   : limit};
+  if (limit < 0) limit = 0;
+  if (limit > a->n_k) limit = a->n_k;
+  return (row_at){row * a->d, kv * a->n_k * a->d, kv * a->n_k * a->e, output_at(a, b, h, i), limit};
 }
 
 /* exp(score - logsumexp of the keys seen): the weights, also for keys that the forward hid. */
@@ -110,10 +114,10 @@ th_status th__spoil_attention_untransposed(th__spoiled *s) {
   for (ptrdiff_t row = 0; row < a.batch * a.heads * a.n_q; row++) {
     row_at at = find_row(&a, row);
     double lse = logsumexp(&a, at);
-    ptrdiff_t first = row / a.n_q * a.n_q; /* query 0 of this head */
+    ptrdiff_t h = row / a.n_q % a.heads, b = row / a.n_q / a.heads;
     for (ptrdiff_t j = 0; j < a.n_k; j++)
       for (ptrdiff_t c = 0; c < a.e; c++)
-        s->delta[at.y + c] += weight(&a, at, lse, j) * a.dy[(first + j) * a.e + c];
+        s->delta[row * a.e + c] += weight(&a, at, lse, j) * a.dy[output_at(&a, b, h, j) + c];
   }
   return TH_OK;
 }
@@ -127,11 +131,10 @@ th_status th__spoil_attention_last_head(th__spoiled *s) {
   ptrdiff_t group = a.heads / a.kv_heads;
   double *dy = th_node_workspace(s->node, (size_t)(a.batch * a.heads * a.n_q * a.e) * sizeof *dy);
   if (dy == NULL) return TH_ERR_MEMORY;
-  for (ptrdiff_t row = 0; row < a.batch * a.heads * a.n_q; row++)
-    for (ptrdiff_t c = 0; c < a.e; c++) {
-      bool last = row / a.n_q % a.heads % group == group - 1;
-      dy[row * a.e + c] = last ? a.dy[row * a.e + c] : 0;
-    }
+  for (ptrdiff_t k = 0; k < a.batch * a.heads * a.n_q * a.e; k++) {
+    bool last = k / a.e % a.heads % group == group - 1;
+    dy[k] = last ? a.dy[k] : 0;
+  }
   a.dy = dy;
   backward(&a, s->input, 0, true, s->delta);
   return TH_OK;
