@@ -5,14 +5,18 @@
 
 #include "autograd/tape.h"
 
-/* Sizes of pieces. Measured on two AVX2 cores with OpenBLAS 0.3.21, one thread: tiles of 64 x 64 reach
- * 0.9 and of 256 x 256 all of the rate of a whole product; 0.5 Mflop takes 7 us, several times what
- * handing out a piece costs. */
+/* Sizes of pieces. Measured with OpenBLAS 0.3.21 on one AVX2 core: 0.5 Mflop takes 7 us, several times
+ * what handing out a piece costs. A tile of C packs its rows of A and its columns of B for itself, so
+ * thin tiles lose: of the rate of 256 x 256, tiles of 128 x 128 reach 0.95 over an inner length of 768
+ * and 0.85 over 16384 (where the packing comes from memory), tiles of 50 x 50 there 0.7. */
 #define LEAST_FLOPS 5e5  /* do not cut into pieces smaller than this */
 #define MOST_FLOPS 2.5e8 /* cut larger ones, for machines with many cores */
-#define PIECES 16        /* wanted in between: enough to balance a few threads */
-#define LEAST_TILE 32    /* rows and columns; thinner tiles are packed as often as they are used */
-#define ROW_STEP 4       /* tiles end on multiples of these: what BLAS computes at a time */
+#define PIECES 8         /* wanted in between: enough to balance a few threads */
+#define LARGEST_TILE                                                                               \
+  256 /* rows and columns below which tiles are made only where pieces are too few: */
+#define MIDDLE_TILE 128 /* down to here for 4 of them, */
+#define LEAST_TILE 32   /* down to here for 2 */
+#define ROW_STEP 4      /* tiles end on multiples of these: what BLAS computes at a time */
 #define COLUMN_STEP 16
 #define COLUMN_SUM_FLOPS 16 /* a column sum costs about as much per element as this many */
 
@@ -21,12 +25,12 @@ typedef struct cut {
   ptrdiff_t batch, group, groups;   /* products, products per piece, pieces along the batch */
   ptrdiff_t tile_m, tile_n, across; /* across: tiles side by side */
   ptrdiff_t tiles, pieces;
-  double flops;
+  double piece_flops;
 } cut;
 
+/* The products in the order in which they are handed out: large pieces first, small ones fill up. */
 typedef struct work {
-  const th__product *products;
-  int count;
+  const th__product *products[TH__MAX_PRODUCTS];
   cut cuts[TH__MAX_PRODUCTS];
 } work;
 
@@ -42,26 +46,37 @@ static ptrdiff_t tile_length(ptrdiff_t length, ptrdiff_t parts, ptrdiff_t step) 
   return ceil_div(ceil_div(length, parts), step) * step;
 }
 
-/* Tiles as nearly square as the least size allows: each tile has to pack its rows of A and its columns
- * of B anew. */
-static void cut_into_tiles(const th__product *p, ptrdiff_t wanted, cut *c) {
-  ptrdiff_t most_down = clamp(p->m / LEAST_TILE, 1, wanted);
-  ptrdiff_t most_across = clamp(p->n / LEAST_TILE, 1, wanted);
+/* About `wanted` tiles of at least `least` rows and columns, as nearly square as that allows. */
+static void tiles_of(const th__product *p, ptrdiff_t wanted, ptrdiff_t least, cut *c) {
+  ptrdiff_t most_down = clamp(p->m / least, 1, wanted);
+  ptrdiff_t most_across = clamp(p->n / least, 1, wanted);
   double square = (double)wanted * (double)p->m / (double)p->n;
   ptrdiff_t down = clamp((ptrdiff_t)(sqrt(square) + 0.5), 1, most_down);
   ptrdiff_t across = clamp(ceil_div(wanted, down), 1, most_across);
   down = clamp(ceil_div(wanted, across), 1, most_down);
   c->tile_m = tile_length(p->m, down, ROW_STEP);
   c->tile_n = tile_length(p->n, across, COLUMN_STEP);
+  c->across = ceil_div(p->n, c->tile_n);
+  c->tiles = c->across * ceil_div(p->m, c->tile_m);
+}
+
+/* Large tiles if they give enough pieces, smaller ones if not. */
+static void cut_into_tiles(const th__product *p, ptrdiff_t wanted, cut *c) {
+  ptrdiff_t side_by_side = p->sum ? 1 : c->batch;
+  for (ptrdiff_t least = LARGEST_TILE; least >= LEAST_TILE; least /= 2) {
+    ptrdiff_t enough = least >= MIDDLE_TILE ? 4 : 2;
+    tiles_of(p, wanted, least, c);
+    if (c->tiles * side_by_side >= (enough < wanted ? enough : wanted)) return;
+  }
 }
 
 static cut cut_product(const th__product *p) {
-  cut c = {.batch = 1, .group = 1, .tile_m = p->m, .tile_n = p->n};
+  cut c = {.batch = 1, .group = 1, .tile_m = p->m, .tile_n = p->n, .across = 1, .tiles = 1};
   for (int i = 0; i < p->axes; i++) c.batch *= p->length[i];
   if (c.batch == 0 || p->m == 0 || p->n == 0) return c;
   double per_element = p->a == NULL ? COLUMN_SUM_FLOPS : 2;
   double each = per_element * (double)p->m * (double)p->n * (double)p->k;
-  double all = c.flops = each * (double)c.batch;
+  double all = each * (double)c.batch;
   double piece = all / PIECES;
   if (piece < LEAST_FLOPS) piece = LEAST_FLOPS;
   if (piece > MOST_FLOPS) piece = MOST_FLOPS;
@@ -73,9 +88,8 @@ static cut cut_product(const th__product *p) {
   else if (wanted <= 1)
     c.group = each > 0 ? clamp((ptrdiff_t)(piece / each), 1, c.batch) : c.batch;
   c.groups = ceil_div(c.batch, c.group);
-  c.across = ceil_div(p->n, c.tile_n);
-  c.tiles = c.across * ceil_div(p->m, c.tile_m);
   c.pieces = c.groups * c.tiles;
+  c.piece_flops = all / (double)c.pieces;
   return c;
 }
 
@@ -133,18 +147,25 @@ static void run_pieces(const void *context, ptrdiff_t begin, ptrdiff_t end) {
     ptrdiff_t at = piece;
     int which = 0;
     while (at >= w->cuts[which].pieces) at -= w->cuts[which++].pieces;
-    run_piece(&w->products[which], &w->cuts[which], at);
+    run_piece(w->products[which], &w->cuts[which], at);
   }
 }
 
 void th__products(const th__product *products, int count) {
-  work w = {.products = products, .count = count};
+  work w;
   ptrdiff_t pieces = 0;
   double flops = 0;
   for (int i = 0; i < count; i++) {
-    w.cuts[i] = cut_product(&products[i]);
-    pieces += w.cuts[i].pieces;
-    flops += w.cuts[i].flops;
+    cut c = cut_product(&products[i]);
+    int at = i;
+    for (; at > 0 && w.cuts[at - 1].piece_flops < c.piece_flops; at--) {
+      w.cuts[at] = w.cuts[at - 1];
+      w.products[at] = w.products[at - 1];
+    }
+    w.cuts[at] = c;
+    w.products[at] = &products[i];
+    pieces += c.pieces;
+    flops += c.piece_flops * (double)c.pieces;
   }
   th__parallel(pieces, flops < 2 * LEAST_FLOPS ? pieces : 1, run_pieces, &w);
 }
