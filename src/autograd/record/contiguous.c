@@ -1,4 +1,9 @@
-/* Recording contiguous: a row-major copy of a strided view. */
+/* contiguous: x itself, or a row-major copy of a strided view.
+ * Shapes    x y: any, the same
+ * Forward   y_i = x_i
+ * Backward  dL/dx_i = dL/dy_i
+ * Writes    y: overwrites.  dx: accumulates (+=).
+ * Checks    x of any strides; upstream gradients of any strides.   tests/ops/test_contiguous.c */
 #include "autograd/tape.h"
 
 static th_status backward(th_node *node) {

@@ -1,4 +1,19 @@
-/* Recording matmul: batches of strided matrices go to BLAS as they lie; saves the transpose flags. */
+/* matmul: batches of matrix products, strided operands taken as they lie.
+ * Shapes    a (..., m, k)   b (..., k, n)   y (..., m, n); a or b stored transposed if its flag says so; a
+ *           2-D operand serves the whole batch
+ * Forward   y = op(a) op(b):  y_ij = sum_l op(a)_il op(b)_lj
+ * Saves     the transpose flags; a and b are on the tape.
+ * Backward  with g = dL/dy, from dy_ij/d op(a)_il = op(b)_lj and dy_ij/d op(b)_lj = op(a)_il:
+ *           d op(a)_il = sum_j g_ij op(b)_lj     d op(a) = g op(b)^T
+ *           d op(b)_lj = sum_i op(a)_il g_ij     d op(b) = op(a)^T g
+ *           Of a stored transpose the transposed product: da = op(b) g^T, db = g^T op(a). A 2-D
+ *           operand gets the sum over the batch.
+ * Writes    y: overwrites.  da, db: accumulate (+=); one after the other where they share memory.
+ * Edges     k = 0: y = 0.  m, n or the batch 0: nothing.
+ * Checks    against the plain loop for sizes 1..33 (tests/ops/test_gemm.c), every flag and batch form
+ *           against goldens.   tests/ops/test_matmul.c
+ *
+ * The products are gemm.c's, cut and run by autograd/gemm.c. */
 #include <string.h>
 
 #include "autograd/gemm.h"

@@ -1,5 +1,9 @@
-/* Recording merge_heads: heads side by side again. Of split heads it is a view; of contiguous heads a
- * copy, recorded as contiguous. */
+/* merge_heads: the heads side by side again. Of split heads it is a view; of contiguous heads a copy,
+ * recorded as contiguous.
+ * Shapes    x (B, H, T, D)   y (B, T, H D)
+ * Forward   y_bt(hD + d) = x_bhtd
+ * Backward  dL/dx_bhtd = dL/dy_bt(hD + d)
+ * Checks    it undoes split_heads.   tests/ops/test_merge_heads.c */
 #include "autograd/tape.h"
 
 static th_tensor *run(th_tape *tape, th_tensor *const *in, const void *context) {

@@ -1,5 +1,9 @@
-/* Recording reshape: a view where strides allow it, else a view of a contiguous copy. Like all views it
- * records no node: a view's gradient is the same window into its base's gradient (backward.c). */
+/* reshape: the same elements in another shape; a view where strides allow it, else a view of a copy.
+ * Shapes    x: any   y: any with as many elements
+ * Forward   y_i = x_i, i counting in row-major order
+ * Backward  dL/dx_i = dL/dy_i. A view records no node for it: its gradient is the same window into its
+ *           base's gradient (backward.c). So it is with all views.
+ * Checks    every shape of views of many strides.   tests/ops/test_reshape.c */
 #include "autograd/tape.h"
 
 /* Strides of `shape` over x's memory, if such strides exist: walks both shapes from the end and

@@ -1,4 +1,9 @@
-/* Recording slice: a view of part of one axis; no node (reshape.c). */
+/* slice: a view of part of one axis.
+ * Shapes    x (.., n, ..)   y (.., end - begin, ..)
+ * Forward   y_..i.. = x_..(begin + i)..
+ * Backward  dL/dx_..(begin + i).. = dL/dy_..i.., elsewhere 0, in place: no node (reshape.c). Slices that
+ *           overlap add up where they do.
+ * Checks    nothing outside the slice is touched.   tests/ops/test_slice.c */
 #include "autograd/tape.h"
 
 static th_tensor *run(th_tape *tape, th_tensor *const *in, const void *context) {

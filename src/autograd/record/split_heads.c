@@ -1,4 +1,8 @@
-/* Recording split_heads: a view in which each head is an axis; no node (reshape.c). */
+/* split_heads: a view in which the heads are an axis.
+ * Shapes    x (B, T, H D)   y (B, H, T, D)
+ * Forward   y_bhtd = x_bt(hD + d): head h holds columns hD .. hD + D - 1
+ * Backward  dL/dx_bt(hD + d) = dL/dy_bhtd, in place: no node (reshape.c)
+ * Checks    merge_heads undoes it.   tests/ops/test_split_heads.c */
 #include "autograd/tape.h"
 
 static th_tensor *run(th_tape *tape, th_tensor *const *in, const void *context) {

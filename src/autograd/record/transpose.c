@@ -1,4 +1,8 @@
-/* Recording transpose: a view with two axes exchanged; no node (reshape.c). */
+/* transpose: a view with two axes exchanged.
+ * Shapes    x (.., n1, .., n2, ..)   y (.., n2, .., n1, ..)
+ * Forward   y_..j..i.. = x_..i..j..
+ * Backward  dL/dx_..i..j.. = dL/dy_..j..i.., in place: no node (reshape.c)
+ * Checks    twice is x again.   tests/ops/test_transpose.c */
 #include "autograd/tape.h"
 
 static th_tensor *run(th_tape *tape, th_tensor *const *in, const void *context) {
