@@ -1,7 +1,7 @@
-/* attention: scaled dot-product attention of one head, for a block of its queries.
+/* attention: scaled dot-product attention of one head.
  * Shapes    q dq: (n_q, d_k)   k dk: (n_k, d_k)   v dv: (n_k, d_v)   y dy: (n_q, d_v), each with its own
- *           distance between rows; p ds: (end - begin, n_k), the block's weights. Queries of the block:
- *           begin <= i < end. q, k, v, y and their gradients point at row 0, p and ds at row `begin`.
+ *           distance between rows; p: weights (n_q, n_k); room: th__attention_room() elements.
+ *           Forward: queries begin <= i < end; p points at row `begin`, the others at row 0.
  * Forward   S = scale Q K^T                     s_ij = scale sum_c q_ic k_jc
  *           p_ij = exp(s_ij - m_i) / sum_l exp(s_il - m_i)  over the keys that i may attend to, else 0
  *           Y = P V                             y_ic = sum_j p_ij v_jc
@@ -12,17 +12,18 @@
  *                                               largest weight, so that a saturated row does not cancel
  *           dQ += scale dS K                    dq_ic += scale sum_j ds_ij k_jc
  *           dK += scale dS^T Q                  dk_jc += scale sum_i ds_ij q_ic
- * Causal    a block reads only the keys that its last query can see: half of the work for many blocks.
+ * Blocks    queries are taken a->block at a time, against the keys that the last of them can see: a causal
+ *           mask saves half of the work, and a block's scores stay in the cache.
  * Masked    S and dP are read where i may attend to j and nowhere else. The other four products sum over
- *           keys or queries, with weight 0 where masked, and 0 * NaN is NaN: they run over copies whose
- *           non-finite rows are zeros (q0 k0 v0 dy0; the array itself where it has none), and what those
- *           rows owe to those who may see them is added afterwards, pair by pair.
- * Writes    p y ds: overwrites.  dq dk dv: accumulates (+=); NULL where not wanted.
+ *           keys or queries, with weight 0 where masked, and 0 * NaN is NaN: so their right operand is
+ *           packed with zeros for each row that holds Inf or NaN, and what such a row owes to those who
+ *           may see it is added afterwards, pair by pair.
+ * Writes    p y: overwrites.  dq dk dv: accumulates (+=); NULL where not wanted.
  * Edges     a query that sees nothing: p = 0, y = 0, ds = 0.  n_k = 0 or d_v = 0: legal.
- * Checks    rows of p sum to 1, rows of ds to 0; sum_c q_ic dq_ic = sum over i of ds_ij s_ij for one query.
- *           tests/ops/test_attention.c */
+ * Checks    rows of p sum to 1, rows of ds to 0; equal to matmul, scale, softmax, matmul.
+ *           tests/ops/test_attention.c, tests/autograd/test_attention_mask.c and _finite.c */
 #include "ops/attention.h"
-#include "ops/finite.h"
+#include "ops/product.h"
 #include "ops/real.h"
 #include "ops/vecmath.h"
 
@@ -44,6 +45,12 @@ static bool sees(const th__attention_head *a, ptrdiff_t i, ptrdiff_t j) {
   return j < limit_of(a, i) && (keep == NULL || keep[j] != 0);
 }
 
+/* A row is worked on up to a multiple of 16, as far as there is room: no odd ends for the loops. */
+static ptrdiff_t rounded(ptrdiff_t limit, ptrdiff_t width) {
+  ptrdiff_t up = (limit + 15) / 16 * 16;
+  return up < width ? up : width;
+}
+
 static void fill(ptrdiff_t begin, ptrdiff_t end, real *x, real value) {
   for (ptrdiff_t j = begin; j < end; j++) x[j] = value;
 }
@@ -54,6 +61,15 @@ static void fill_masked(ptrdiff_t n, const uint8_t *restrict keep, real *restric
 }
 
 /* ---- rows that hold Inf or NaN ---- */
+
+/* Packs x as the right operand of a sum over its rows. False if rows were left out. */
+static bool pack(const th__attention_head *a, ptrdiff_t rows, ptrdiff_t n, const real *x,
+                 ptrdiff_t ldx, real *packed) {
+  if (a->causal || a->keep != NULL || a->keys < a->n_k)
+    return th__pack_finite(rows, n, x, ldx, packed);
+  th__pack(rows, n, x, ldx, packed); /* everybody sees everything */
+  return true;
+}
 
 static void add_row(ptrdiff_t n, real factor, const real *restrict x, real *restrict y) {
 #pragma omp simd
@@ -84,44 +100,53 @@ static void add_nonfinite_queries(const th__attention_head *a, ptrdiff_t begin, 
 
 /* ---- forward ---- */
 
-/* Scores in s[0 .. limit) become weights. */
-static void weights_row(ptrdiff_t limit, const uint8_t *keep, real *s) {
+/* Scores in s[0 .. limit) become weights, and s[limit .. width) becomes 0. */
+static void weights_row(ptrdiff_t limit, ptrdiff_t width, const uint8_t *keep, real *s) {
+  ptrdiff_t n = rounded(limit, width);
   if (keep != NULL) fill_masked(limit, keep, s, -RINF);
+  fill(limit, n, s, -RINF);
   real max = -RINF;
 #pragma omp simd reduction(max : max)
-  for (ptrdiff_t j = 0; j < limit; j++) max = s[j] > max ? s[j] : max;
+  for (ptrdiff_t j = 0; j < n; j++) max = s[j] > max ? s[j] : max;
   if (max == -RINF) max = 0; /* nothing to see: exp(-inf - 0) = 0 everywhere */
 
   real sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (ptrdiff_t j = 0; j < limit; j++) {
+  for (ptrdiff_t j = 0; j < n; j++) {
     real e = th__exp(s[j] - max);
     s[j] = e;
     sum += e;
   }
   real inverse = sum > 0 || sum != sum ? 1 / sum : 0;
 #pragma omp simd
-  for (ptrdiff_t j = 0; j < limit; j++) {
+  for (ptrdiff_t j = 0; j < n; j++) {
     real p = s[j] * inverse;
     s[j] = p < RMIN ? 0 : p;
   }
   /* A NaN among the keys that are seen has reached every weight: these have none. */
   if (keep != NULL && inverse != inverse) fill_masked(limit, keep, s, 0);
+  fill(limit, width, s, 0);
 }
 
 void RN(attention_fwd)(const th__attention_head *a, ptrdiff_t begin, ptrdiff_t end, const real *q,
-                       const real *k, const real *v, const real *v0, real *p, real *y) {
-  ptrdiff_t rows = end - begin, n = a->n_k, width = limit_of(a, end - 1);
-  RN(gemm)
-  (false, true, rows, width, a->d_k, a->scale, q + begin * a->ldq, a->ldq, k, a->ldk, 0, p, n);
-  for (ptrdiff_t i = begin; i < end; i++) {
-    ptrdiff_t limit = limit_of(a, i);
-    real *p_row = p + (i - begin) * n;
-    weights_row(limit, keep_row(a, i), p_row);
-    fill(limit, a->fill ? n : width, p_row, 0);
+                       const real *k, const real *v, real *p, real *y, real *room) {
+  ptrdiff_t n = a->n_k, keys = limit_of(a, end - 1);
+  real *k_turned = room, *v_packed = room + th__packed(a->d_k, keys);
+  th__pack_transposed(a->d_k, keys, k, a->ldk, k_turned);
+  bool whole = pack(a, keys, a->d_v, v, a->ldv, v_packed);
+
+  for (ptrdiff_t from = begin; from < end; from += a->block) {
+    ptrdiff_t to = from + a->block < end ? from + a->block : end, width = limit_of(a, to - 1);
+    real *p_block = a->save ? p + (from - begin) * n : p;
+    th__left q_block = {q + from * a->ldq, a->ldq, 1}, p_left = {p_block, n, 1};
+    th__product(to - from, width, a->d_k, (real)a->scale, q_block, k_turned, a->d_k, false, p_block,
+                n);
+    for (ptrdiff_t i = from; i < to; i++)
+      weights_row(limit_of(a, i), a->fill ? n : width, keep_row(a, i), p_block + (i - from) * n);
+    th__product(to - from, a->d_v, width, 1, p_left, v_packed, keys, false, y + from * a->ldy,
+                a->ldy);
+    if (!whole) add_nonfinite_keys(a, from, to, a->d_v, 1, p_block, v, a->ldv, y, a->ldy);
   }
-  RN(gemm)(false, false, rows, a->d_v, width, 1, p, n, v0, a->ldv, 0, y + begin * a->ldy, a->ldy);
-  if (v0 != v) add_nonfinite_keys(a, begin, end, a->d_v, 1, p, v, a->ldv, y, a->ldy);
 }
 
 /* ---- backward ---- */
@@ -136,48 +161,100 @@ static ptrdiff_t largest(ptrdiff_t n, const real *p) {
   return top;
 }
 
-/* Gradients of weights in g[0 .. limit) become gradients of scores. */
-static void scores_row(ptrdiff_t limit, const uint8_t *keep, bool plain, const real *restrict p,
-                       real *restrict g) {
-  if (limit == 0) return;
+/* Gradients of weights in g[0 .. limit) become gradients of scores, and g[limit .. width) becomes 0. */
+static void scores_row(ptrdiff_t limit, ptrdiff_t width, const uint8_t *keep, bool plain,
+                       const real *restrict p, real *restrict g) {
+  ptrdiff_t n = rounded(limit, width);
+  if (n == 0) {
+    fill(0, width, g, 0);
+    return;
+  }
   if (keep != NULL) fill_masked(limit, keep, g, 0);
-  ptrdiff_t top = plain ? 0 : largest(limit, p);
+  fill(limit, n, g, 0);
+  ptrdiff_t top = plain ? 0 : largest(n, p);
   real shift = plain || p[top] == 0 ? 0 : g[top];
 
   real dot = 0; /* sum over j of p_j (g_j - shift): the term of `top` is 0 */
 #pragma omp simd reduction(+ : dot)
-  for (ptrdiff_t j = 0; j < limit; j++) dot += p[j] * (g[j] - shift);
+  for (ptrdiff_t j = 0; j < n; j++) dot += p[j] * (g[j] - shift);
 #pragma omp simd
-  for (ptrdiff_t j = 0; j < limit; j++) g[j] = p[j] * (g[j] - shift - dot);
+  for (ptrdiff_t j = 0; j < n; j++) g[j] = p[j] * (g[j] - shift - dot);
   if (keep != NULL && (shift + dot) * 0 != 0) fill_masked(limit, keep, g, 0); /* 0 * NaN */
+  fill(limit, width, g, 0);
 }
 
-void RN(attention_bwd)(const th__attention_head *a, ptrdiff_t begin, ptrdiff_t end, const real *q,
-                       const real *k, const real *v, const real *q0, const real *k0, const real *p,
-                       const real *dy, const real *dy0, real *ds, real *dq, real *dk, real *dv) {
-  ptrdiff_t rows = end - begin, n = a->n_k, width = limit_of(a, end - 1);
-  real scale = (real)a->scale;
-  if (dv != NULL) {
-    RN(gemm)
-    (true, false, width, a->d_v, rows, 1, p, n, dy0 + begin * a->ldy, a->ldy, 1, dv, a->ldv);
-    if (dy0 != dy) add_nonfinite_queries(a, begin, end, a->d_v, 1, p, dy, a->ldy, dv, a->ldv);
-  }
-  if (dq == NULL && dk == NULL) return;
+/* One head, and what its blocks share. */
+typedef struct head {
+  const th__attention_head *a;
+  const real *q, *k, *v, *p, *dy;
+  real *dq, *dk, *dv;
+  real *v_turned, *k_packed, *q_packed, *dy_packed, *ds; /* room; q, dy and ds for one block */
+  bool k_whole;
+} head;
 
-  RN(gemm)(false, true, rows, width, a->d_v, 1, dy + begin * a->ldy, a->ldy, v, a->ldv, 0, ds, n);
-  for (ptrdiff_t i = begin; i < end; i++) {
-    ptrdiff_t limit = limit_of(a, i), at = (i - begin) * n;
-    scores_row(limit, keep_row(a, i), a->plain, p + at, ds + at);
-    fill(limit, width, ds + at, 0);
-  }
-  if (dq != NULL) {
-    RN(gemm)
-    (false, false, rows, a->d_k, width, a->scale, ds, n, k0, a->ldk, 1, dq + begin * a->ldq, a->ldq);
-    if (k0 != k) add_nonfinite_keys(a, begin, end, a->d_k, scale, ds, k, a->ldk, dq, a->ldq);
-  }
-  if (dk != NULL) {
-    RN(gemm)
-    (true, false, width, a->d_k, rows, a->scale, ds, n, q0 + begin * a->ldq, a->ldq, 1, dk, a->ldk);
-    if (q0 != q) add_nonfinite_queries(a, begin, end, a->d_k, scale, ds, q, a->ldq, dk, a->ldk);
+static void pack_head(head *s, real *room) {
+  const th__attention_head *a = s->a;
+  ptrdiff_t keys = limit_of(a, a->n_q - 1);
+  s->v_turned = room;
+  s->k_packed = s->v_turned + th__packed(a->d_v, keys);
+  s->q_packed = s->k_packed + th__packed(keys, a->d_k);
+  s->dy_packed = s->q_packed + th__packed(a->block, a->d_k);
+  s->ds = s->dy_packed + th__packed(a->block, a->d_v);
+  if (s->dq != NULL || s->dk != NULL) th__pack_transposed(a->d_v, keys, s->v, a->ldv, s->v_turned);
+  if (s->dq != NULL) s->k_whole = pack(a, keys, a->d_k, s->k, a->ldk, s->k_packed);
+}
+
+/* dV += P^T dY */
+static void to_values(const head *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_t width) {
+  const th__attention_head *a = s->a;
+  const real *p = s->p + from * a->n_k, *dy = s->dy + from * a->ldy;
+  bool whole = pack(a, to - from, a->d_v, dy, a->ldy, s->dy_packed);
+  th__product(width, a->d_v, to - from, 1, (th__left){p, 1, a->n_k}, s->dy_packed, to - from, true,
+              s->dv, a->ldv);
+  if (!whole) add_nonfinite_queries(a, from, to, a->d_v, 1, p, s->dy, a->ldy, s->dv, a->ldv);
+}
+
+/* dP = dY V^T, in ds; then dS = P * (dP - sum P dP), in its place */
+static void to_scores(const head *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_t width) {
+  const th__attention_head *a = s->a;
+  th__left dy = {s->dy + from * a->ldy, a->ldy, 1};
+  th__product(to - from, width, a->d_v, 1, dy, s->v_turned, a->d_v, false, s->ds, a->n_k);
+  for (ptrdiff_t i = from; i < to; i++)
+    scores_row(limit_of(a, i), width, keep_row(a, i), a->plain, s->p + i * a->n_k,
+               s->ds + (i - from) * a->n_k);
+}
+
+/* dQ += scale dS K */
+static void to_queries(const head *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_t width) {
+  const th__attention_head *a = s->a;
+  ptrdiff_t keys = limit_of(a, a->n_q - 1);
+  th__product(to - from, a->d_k, width, (real)a->scale, (th__left){s->ds, a->n_k, 1}, s->k_packed,
+              keys, true, s->dq + from * a->ldq, a->ldq);
+  if (!s->k_whole)
+    add_nonfinite_keys(a, from, to, a->d_k, (real)a->scale, s->ds, s->k, a->ldk, s->dq, a->ldq);
+}
+
+/* dK += scale dS^T Q */
+static void to_keys(const head *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_t width) {
+  const th__attention_head *a = s->a;
+  bool whole = pack(a, to - from, a->d_k, s->q + from * a->ldq, a->ldq, s->q_packed);
+  th__product(width, a->d_k, to - from, (real)a->scale, (th__left){s->ds, 1, a->n_k}, s->q_packed,
+              to - from, true, s->dk, a->ldk);
+  if (!whole)
+    add_nonfinite_queries(a, from, to, a->d_k, (real)a->scale, s->ds, s->q, a->ldq, s->dk, a->ldk);
+}
+
+void RN(attention_bwd)(const th__attention_head *a, const real *q, const real *k, const real *v,
+                       const real *p, const real *dy, real *dq, real *dk, real *dv, real *room) {
+  head s = {.a = a, .q = q, .k = k, .v = v, .p = p, .dy = dy, .dq = dq, .dk = dk, .dv = dv};
+  pack_head(&s, room);
+  for (ptrdiff_t from = 0; from < a->n_q; from += a->block) {
+    ptrdiff_t to = from + a->block < a->n_q ? from + a->block : a->n_q;
+    ptrdiff_t width = limit_of(a, to - 1);
+    if (dv != NULL) to_values(&s, from, to, width);
+    if (dq == NULL && dk == NULL) continue;
+    to_scores(&s, from, to, width);
+    if (dq != NULL) to_queries(&s, from, to, width);
+    if (dk != NULL) to_keys(&s, from, to, width);
   }
 }

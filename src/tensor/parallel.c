@@ -38,27 +38,49 @@ ptrdiff_t th__grain(ptrdiff_t cost) {
   return cost >= PIECE_COST ? 1 : PIECE_COST / cost;
 }
 
+int th__workers(ptrdiff_t count, ptrdiff_t grain) {
+  ptrdiff_t pieces = count <= 0 ? 1 : (count - 1) / (grain < 1 ? 1 : grain) + 1;
+  int threads = pieces > 1 ? th_threads() : 1;
+  return threads > pieces ? (int)pieces : threads;
+}
+
 /* BLAS runs single-threaded inside a parallel region, but outside one it starts a team of its own
  * unless this thread's OpenMP setting is 1. That setting is the caller's: it is put back. */
-static void run_serially(ptrdiff_t count, ptrdiff_t grain, th__piece *piece, const void *context) {
+static void run_serially(ptrdiff_t count, ptrdiff_t grain, th__worker_piece *piece,
+                         const void *context) {
   int callers = omp_get_max_threads();
   if (callers > 1) omp_set_num_threads(1);
   for (ptrdiff_t begin = 0; begin < count; begin += grain)
-    piece(context, begin, count - begin > grain ? begin + grain : count);
+    piece(context, begin, count - begin > grain ? begin + grain : count, 0);
   if (callers > 1) omp_set_num_threads(callers);
 }
 
-void th__parallel(ptrdiff_t count, ptrdiff_t grain, th__piece *piece, const void *context) {
+void th__parallel_workers(ptrdiff_t count, ptrdiff_t grain, int workers, th__worker_piece *piece,
+                          const void *context) {
   if (count <= 0) return;
   if (grain < 1) grain = 1;
   ptrdiff_t pieces = (count - 1) / grain + 1;
-  int threads = pieces > 1 ? th_threads() : 1;
-  if (threads > pieces) threads = (int)pieces;
-  if (threads == 1) {
+  if (workers <= 1) {
     run_serially(count, grain, piece, context);
     return;
   }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(workers)
   for (ptrdiff_t i = 0; i < pieces; i++)
-    piece(context, i * grain, i + 1 < pieces ? (i + 1) * grain : count);
+    piece(context, i * grain, i + 1 < pieces ? (i + 1) * grain : count, omp_get_thread_num());
+}
+
+typedef struct plain {
+  th__piece *piece;
+  const void *context;
+} plain;
+
+static void run_plain(const void *context, ptrdiff_t begin, ptrdiff_t end, int worker) {
+  (void)worker;
+  const plain *p = context;
+  p->piece(p->context, begin, end);
+}
+
+void th__parallel(ptrdiff_t count, ptrdiff_t grain, th__piece *piece, const void *context) {
+  const plain p = {piece, context};
+  th__parallel_workers(count, grain, th__workers(count, grain), run_plain, &p);
 }

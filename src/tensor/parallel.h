@@ -13,6 +13,13 @@ typedef void th__piece(const void *context, ptrdiff_t begin, ptrdiff_t end);
  * inside a piece, and only there: call them nowhere else. */
 void th__parallel(ptrdiff_t count, ptrdiff_t grain, th__piece *piece, const void *context);
 
+/* The same for pieces that need room of their own: `worker` is 0 .. workers - 1, and of two pieces that
+ * run at the same time each has another. th__workers() is how many there are any use for now. */
+typedef void th__worker_piece(const void *context, ptrdiff_t begin, ptrdiff_t end, int worker);
+void th__parallel_workers(ptrdiff_t count, ptrdiff_t grain, int workers, th__worker_piece *piece,
+                          const void *context);
+int th__workers(ptrdiff_t count, ptrdiff_t grain);
+
 /* Items per piece when one item costs about `cost` simple element operations (a load, a few
  * multiply-adds, a store): small enough to balance, large enough to pay for handing out. */
 ptrdiff_t th__grain(ptrdiff_t cost);

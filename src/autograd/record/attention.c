@@ -1,18 +1,14 @@
-/* Recording attention: q, k, v as they lie in memory (any strides, rows contiguous), block by block of
- * queries. The output is [B, n_q, H, d_v] in memory and handed out as a view [B, H, n_q, d_v], so that
- * joining the heads afterwards is free. Saves the weights, and only if a backward may come. */
+/* Recording attention: q, k, v as they lie in memory (any strides, rows contiguous). The output is
+ * [B, n_q, H, d_v] in memory and handed out as a view [B, H, n_q, d_v], so that joining the heads
+ * afterwards is free. Saves the weights, and only if a backward may come. */
 #include "autograd/record/attention.h"
 
 #include <math.h>
 
-#include "autograd/gemm.h"
-
-/* Queries that are worked on together. Few with a causal mask, where a block reads only the keys its
- * last query can see; more without, where BLAS likes them. */
-#define BLOCK_CAUSAL 32
-#define BLOCK 64
-/* Without a backward each piece keeps one block of weights: so many pieces at most. */
-#define MOST_PIECES 32
+/* Queries that are worked on together, and blocks per piece of the forward: keys and values are packed
+ * once per piece. */
+#define BLOCK 32
+#define BLOCKS_PER_PIECE 8
 
 typedef struct saved {
   th__attention_masks masks;
@@ -23,51 +19,44 @@ typedef struct saved {
 
 typedef struct call {
   const saved *saved;
-  th__attention_head head;       /* what all heads have in common */
-  ptrdiff_t heads, group;        /* H, and query heads per key head */
-  ptrdiff_t block, blocks;       /* queries per block, blocks per head */
-  ptrdiff_t grain;               /* items per piece */
-  const th_tensor *q, *k, *v;    /* inputs */
-  const th_tensor *q0, *k0, *v0; /* the same without their non-finite rows, or themselves */
-  const th_tensor *y, *dy, *dy0; /* in memory order, [B, n_q, H, d_v] */
-  th_tensor *dq, *dk, *dv;       /* NULL where not wanted */
-  const th_tensor *scratch;      /* [pieces, block, n_k], where not the weights themselves */
+  th__attention_head head;    /* what all heads have in common */
+  ptrdiff_t heads, group;     /* H, and query heads per key head */
+  ptrdiff_t chunk, chunks;    /* forward: queries per item, items per head */
+  const th_tensor *q, *k, *v; /* inputs */
+  const th_tensor *y, *dy;    /* in memory order, [B, n_q, H, d_v] */
+  th_tensor *dq, *dk, *dv;    /* NULL where not wanted */
+  const th_tensor *room, *p;  /* [workers, ..]: for the kernels; for weights that nobody saves */
 } call;
-
-/* Elements from one row to the next; a single row may have any stride, BLAS insists on a width. */
-static ptrdiff_t row_step(const th_tensor *x, int axis) {
-  ptrdiff_t width = x->shape[3];
-  return x->strides[axis] < width ? width : x->strides[axis];
-}
 
 static call new_call(const saved *s, const th_tensor *q, const th_tensor *k, const th_tensor *v,
                      const th_tensor *y) {
-  call c = {.saved = s, .q = q, .k = k, .v = v, .q0 = q, .k0 = k, .v0 = v, .y = y};
+  call c = {.saved = s, .q = q, .k = k, .v = v, .y = y};
   c.head = (th__attention_head){.n_q = q->shape[2],
                                 .n_k = k->shape[2],
                                 .d_k = q->shape[3],
                                 .d_v = v->shape[3],
-                                .ldq = row_step(q, 2),
-                                .ldk = row_step(k, 2),
-                                .ldv = row_step(v, 2),
-                                .ldy = row_step(y, 1),
+                                .ldq = q->strides[2],
+                                .ldk = k->strides[2],
+                                .ldv = v->strides[2],
+                                .ldy = y->strides[1],
                                 .scale = s->scale,
                                 .keys = k->shape[2],
                                 .causal = s->masks.causal,
                                 .ld_keep = s->masks.row_stride,
+                                .block = BLOCK,
+                                .save = s->p != NULL,
                                 .plain = s->plain};
   c.heads = q->shape[1];
   c.group = k->shape[1] > 0 ? q->shape[1] / k->shape[1] : 1;
-  c.block = c.head.causal ? BLOCK_CAUSAL : BLOCK;
-  if (c.block > c.head.n_q) c.block = c.head.n_q;
-  c.blocks = c.block > 0 ? (c.head.n_q - 1) / c.block + 1 : 0;
+  c.chunk = BLOCK * BLOCKS_PER_PIECE;
+  c.chunks = c.head.n_q > 0 ? (c.head.n_q - 1) / c.chunk + 1 : 0;
   return c;
 }
 
-/* What one query costs, per key, in units of th__grain: `products` is the sum of the products' inner
- * widths, which BLAS runs at some 16 multiply-adds per unit, `steps` is what the softmax costs. */
-static ptrdiff_t query_cost(const call *c, ptrdiff_t products, ptrdiff_t steps) {
-  return c->head.n_k * (steps + products / 16);
+/* What a head costs in units of th__grain: per pair of query and key `steps` for the softmax, and the
+ * products at 16 multiply-adds per unit. */
+static ptrdiff_t cost(const call *c, ptrdiff_t queries, ptrdiff_t widths, ptrdiff_t steps) {
+  return queries * c->head.n_k * (steps + widths / 16);
 }
 
 /* ---- one head ---- */
@@ -88,73 +77,54 @@ static void *rows_at(const th_tensor *x, ptrdiff_t b, ptrdiff_t h) {
 static void *output_at(const th_tensor *x, ptrdiff_t b, ptrdiff_t h) {
   return th__at(x, b * x->strides[0] + h * x->strides[2]);
 }
-static void *scratch_at(const call *c, ptrdiff_t begin) {
-  return th__at(c->scratch, begin / c->grain * c->block * c->head.n_k);
-}
 static void *weights_at(const call *c, ptrdiff_t b, ptrdiff_t h, ptrdiff_t i) {
   return th__at(c->saved->p, ((b * c->heads + h) * c->head.n_q + i) * c->head.n_k);
 }
+static void *room_of(const th_tensor *x, int worker) { return th__at(x, worker * x->strides[0]); }
 
-/* ---- forward: an item is one block of one head ---- */
+/* ---- forward: an item is a chunk of the queries of one head ---- */
 
-static void forward_blocks(const void *context, ptrdiff_t begin, ptrdiff_t end) {
+static void forward_items(const void *context, ptrdiff_t begin, ptrdiff_t end, int worker) {
   const call *c = context;
   for (ptrdiff_t item = begin; item < end; item++) {
-    ptrdiff_t from = item % c->blocks * c->block, to = from + c->block;
-    ptrdiff_t h = item / c->blocks % c->heads, b = item / c->blocks / c->heads;
+    ptrdiff_t from = item % c->chunks * c->chunk, to = from + c->chunk;
+    ptrdiff_t h = item / c->chunks % c->heads, b = item / c->chunks / c->heads;
     th__attention_head head = head_at(c, b, h);
-    void *p = c->saved->p != NULL ? weights_at(c, b, h, from) : scratch_at(c, begin);
+    void *p = head.save ? weights_at(c, b, h, from) : room_of(c->p, worker);
     TH__CALL(c->q->dtype, attention_fwd, &head, from, to < head.n_q ? to : head.n_q,
-             rows_at(c->q, b, h), rows_at(c->k, b, h / c->group), rows_at(c->v, b, h / c->group),
-             rows_at(c->v0, b, h / c->group), p, output_at(c->y, b, h));
+             rows_at(c->q, b, h), rows_at(c->k, b, h / c->group), rows_at(c->v, b, h / c->group), p,
+             output_at(c->y, b, h), room_of(c->room, worker));
   }
 }
 
 static bool forward(th_tape *tape, call *c) {
-  if (th__attention_masked(&c->saved->masks) && (c->v0 = th__finite_rows(tape, c->v)) == NULL)
-    return false;
-  ptrdiff_t count = c->q->shape[0] * c->heads * c->blocks;
-  c->grain = th__grain(c->block * query_cost(c, c->head.d_k + c->head.d_v, 8));
-  if (c->saved->p == NULL) {
-    if (c->grain < (count - 1) / MOST_PIECES + 1) c->grain = (count - 1) / MOST_PIECES + 1;
-    ptrdiff_t pieces = (count + c->grain - 1) / c->grain;
-    c->scratch = th_output(tape, c->q->dtype, TH_SHAPE(pieces, c->block, c->head.n_k));
-    if (c->scratch == NULL) return false;
-  }
-  th__parallel(count, c->grain, forward_blocks, c);
+  const th__attention_head *h = &c->head;
+  ptrdiff_t count = c->q->shape[0] * c->heads * c->chunks;
+  ptrdiff_t queries = c->chunk < h->n_q ? c->chunk : h->n_q;
+  ptrdiff_t grain = th__grain(cost(c, queries, h->d_k + h->d_v, 4));
+  int workers = th__workers(count, grain);
+  c->room = th_output(tape, c->q->dtype, TH_SHAPE(workers, th__attention_room(h, false)));
+  if (!h->save) c->p = th_output(tape, c->q->dtype, TH_SHAPE(workers, h->block * h->n_k));
+  if (c->room == NULL || (!h->save && c->p == NULL)) return false;
+  th__parallel_workers(count, grain, workers, forward_items, c);
   return true;
 }
 
 /* ---- backward: an item is one key head of one sample, whose gradients have one writer ---- */
 
-static void backward_head(const call *c, ptrdiff_t b, ptrdiff_t h, void *ds) {
-  th__attention_head head = head_at(c, b, h);
-  ptrdiff_t key_head = h / c->group;
-  for (ptrdiff_t from = 0; from < head.n_q; from += c->block) {
-    ptrdiff_t to = from + c->block < head.n_q ? from + c->block : head.n_q;
-    TH__CALL(c->q->dtype, attention_bwd, &head, from, to, rows_at(c->q, b, h),
-             rows_at(c->k, b, key_head), rows_at(c->v, b, key_head), rows_at(c->q0, b, h),
-             rows_at(c->k0, b, key_head), weights_at(c, b, h, from), output_at(c->dy, b, h),
-             output_at(c->dy0, b, h), ds, rows_at(c->dq, b, h), rows_at(c->dk, b, key_head),
-             rows_at(c->dv, b, key_head));
-  }
-}
-
-static void backward_heads(const void *context, ptrdiff_t begin, ptrdiff_t end) {
+static void backward_items(const void *context, ptrdiff_t begin, ptrdiff_t end, int worker) {
   const call *c = context;
   ptrdiff_t key_heads = c->k->shape[1];
-  for (ptrdiff_t item = begin; item < end; item++)
-    for (ptrdiff_t i = 0; i < c->group; i++)
-      backward_head(c, item / key_heads, item % key_heads * c->group + i, scratch_at(c, begin));
-}
-
-/* Masked rows with Inf or NaN must not reach the sums: see src/ops/attention.c. */
-static bool set_nonfinite_apart(th_tape *tape, call *c) {
-  if (!th__attention_masked(&c->saved->masks)) return true;
-  if (c->dq != NULL) c->k0 = th__finite_rows(tape, c->k);
-  if (c->dk != NULL) c->q0 = th__finite_rows(tape, c->q);
-  if (c->dv != NULL) c->dy0 = th__finite_rows(tape, c->dy);
-  return c->k0 != NULL && c->q0 != NULL && c->dy0 != NULL;
+  for (ptrdiff_t item = begin; item < end; item++) {
+    ptrdiff_t b = item / key_heads, key_head = item % key_heads;
+    for (ptrdiff_t h = key_head * c->group; h < (key_head + 1) * c->group; h++) {
+      th__attention_head head = head_at(c, b, h);
+      TH__CALL(c->q->dtype, attention_bwd, &head, rows_at(c->q, b, h), rows_at(c->k, b, key_head),
+               rows_at(c->v, b, key_head), weights_at(c, b, h, 0), output_at(c->dy, b, h),
+               rows_at(c->dq, b, h), rows_at(c->dk, b, key_head), rows_at(c->dv, b, key_head),
+               room_of(c->room, worker));
+    }
+  }
 }
 
 /* Inputs may be views of one tensor in which one item's keys are another's queries: one piece then. */
@@ -171,21 +141,18 @@ static th_status backward(th_node *node) {
   th_tensor *y = th_node_output(node);
   call c = new_call(th_node_saved(node), th_node_input(node, 0), th_node_input(node, 1),
                     th_node_input(node, 2), y);
-  c.dy = c.dy0 = th_node_upstream(node);
+  const th__attention_head *h = &c.head;
+  c.dy = th_node_upstream(node);
   c.dq = th_node_grad(node, 0);
   c.dk = th_node_grad(node, 1);
   c.dv = th_node_grad(node, 2);
   ptrdiff_t count = c.k->shape[0] * c.k->shape[1];
-  if (count == 0 || c.blocks == 0) return TH_OK;
-
-  ptrdiff_t queries = c.group * c.head.n_q;
-  c.grain = items_apart(node)
-                ? th__grain(queries * query_cost(&c, 2 * (c.head.d_k + c.head.d_v), 6))
-                : count;
-  c.scratch =
-      th_output(y->tape, y->dtype, TH_SHAPE((count + c.grain - 1) / c.grain, c.block, c.head.n_k));
-  if (c.scratch == NULL || !set_nonfinite_apart(y->tape, &c)) return TH_ERR_MEMORY;
-  th__parallel(count, c.grain, backward_heads, &c);
+  ptrdiff_t grain = th__grain(cost(&c, c.group * h->n_q, 2 * (h->d_k + h->d_v), 3));
+  if (!items_apart(node)) grain = count;
+  int workers = th__workers(count, grain);
+  c.room = th_output(y->tape, y->dtype, TH_SHAPE(workers, th__attention_room(h, true)));
+  if (c.room == NULL) return TH_ERR_MEMORY;
+  th__parallel_workers(count, grain, workers, backward_items, &c);
   return TH_OK;
 }
 
@@ -247,9 +214,6 @@ static th_tensor *attend(th_tape *tape, th_tensor *const *in, const th_attention
       th_output(tape, q->dtype, TH_SHAPE(shape.batch, shape.n_q, shape.heads, v->shape[3]));
   if (y == NULL) return NULL;
   call c = new_call(&s, q, k, v, y);
-  const th__attention_head *h = &c.head;
-  const ptrdiff_t sizes[] = {h->n_k, h->d_k, h->d_v, h->ldq, h->ldk, h->ldv, h->ldy};
-  if (!th__blas_sizes(tape, "attention", 7, sizes)) return NULL;
   c.head.fill = options->weights != NULL;
   if (!forward(tape, &c)) return NULL;
   y = th_record(tape, &th__op_attention, y, in, 3, &s, sizeof s);

@@ -24,14 +24,6 @@ bool th__attention_masks_make(th_tape *tape, const th_attention_options *options
                               const th__attention_shape *shape, bool copy,
                               th__attention_masks *masks);
 
-static inline bool th__attention_masked(const th__attention_masks *masks) {
-  return masks->causal || masks->key_lengths != NULL || masks->keep != NULL;
-}
-
-/* x (4-D, dense rows) itself, or, if Inf or NaN stands in it, a copy of the same strides with zeros
- * in each row that holds one. NULL when memory ends. */
-const th_tensor *th__finite_rows(th_tape *tape, const th_tensor *x);
-
 /* May the gradients of a and b be written side by side, by pieces that each own one (sample, head)? */
 bool th__heads_apart(const th_tensor *a, const th_tensor *b);
 
