@@ -1,4 +1,7 @@
-/* Recording mean: see reduce.c. */
+/* mean: over one axis or all; recorded as a sum with a factor (reduce.c), derived in src/ops/sum.c.
+ * Forward   y_j = sum_i x_ij / r  over the r elements of the axis
+ * Backward  dy_j/dx_ij = 1 / r, so dL/dx_ij = g_j / r with g = dL/dy
+ * Checks    r times the mean is the sum.   tests/ops/test_mean.c */
 #include "autograd/record/reduce.h"
 
 static th_tensor *run(th_tape *tape, th_tensor *const *in, const void *context) {
