@@ -66,9 +66,11 @@ static bool try_not_finite(th__case *c) {
 
 /* From exact and simple to fitted. */
 static bool try_all(th__case *c) {
-  return th__try_factor(c) || th__try_transpose(c) || th__try_slice(c) || th__try_rotation(c) ||
-         th__try_heads(c) || th__try_mask(c) || th__try_clue_factor(c) || th__try_reductions(c) ||
-         th__try_parts(c) || th__try_products(c);
+  if (th__try_factor(c) || th__try_transpose(c) || th__try_slice(c) || th__try_rotation(c) ||
+      th__try_heads(c) || th__try_mask(c) || th__try_clue_factor(c) || th__try_reductions(c))
+    return true;
+  return c->evidence[0].reassigned ? th__try_parts(c) || th__try_products(c)
+                                   : th__try_products(c) || th__try_parts(c);
 }
 
 /* ---- where ---- */
@@ -198,7 +200,7 @@ th_status th__diagnose(const char *name, int runs, const th__evidence *evidence,
   if (runs < 1) return TH_OK;
   th__case c = {.name = name, .evidence = evidence, .slack = slack, .place = "", .found = found};
   c.runs = runs < TH__DIAGNOSIS_RUNS ? runs : TH__DIAGNOSIS_RUNS;
-  c.budget = 3e8;
+  c.budget = 1e8;
   th_status status = prepare(&c);
   if (status != TH_OK) return status;
   set_limits(&c);

@@ -81,6 +81,7 @@ typedef struct th__evidence {
   const th__clue *clues;
   int constant_count;
   const th__constant *constants;
+  bool reassigned; /* the gradient was assigned more than once: suspect TH__BUG_OVERWRITTEN first */
 } th__evidence;
 
 #define TH__DIAGNOSIS_RUNS 8 /* more runs are not looked at */

@@ -81,7 +81,7 @@ typedef enum th__function2 {
   TH__NOT_EQUAL,
   TH__AND,
   TH__OR,
-  TH__PASS, /* a * b for an upstream gradient a: nothing passes where a is 0, whatever b is */
+  TH__GATE, /* a * b for an upstream gradient a: nothing passes where a is 0, whatever b is */
   TH__FUNCTIONS2
 } th__function2;
 

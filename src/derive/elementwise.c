@@ -99,7 +99,7 @@ static th__number value2(th__function2 f, th__number a, th__number b) {
   case TH__NOT_EQUAL: return a != b;
   case TH__AND: return a != 0 && b != 0;
   case TH__OR: return a != 0 || b != 0;
-  case TH__PASS: return a == 0 ? 0 : a * b;
+  case TH__GATE: return a == 0 ? 0 : a * b;
   default: return 0;
   }
 }
@@ -111,7 +111,7 @@ static double bound2(th__function2 f, th__number a, double ea, th__number b, dou
   case TH__ADD:
   case TH__SUBTRACT: return ea + eb + own;
   case TH__MULTIPLY: return carried(b, ea) + carried(a, eb) + own;
-  case TH__PASS: return a == 0 && ea == 0 ? 0 : carried(b, ea) + carried(a, eb) + own;
+  case TH__GATE: return a == 0 && ea == 0 ? 0 : carried(b, ea) + carried(a, eb) + own;
   case TH__DIVIDE: return carried(1 / b, ea) + carried(y / b, eb) + own;
   case TH__POWER: {
     double of_base = ea == 0 ? 0 : carried(b * powl(a, b - 1), ea);

@@ -253,7 +253,10 @@ th__vertex *th__evaluate(th__evaluator *ev, const th__expression *e) {
   if (ev->depth >= MAX_DEPTH)
     return th__calc_fail(c, "this is nested too deeply: name parts of it");
   ev->depth++;
-  th__vertex *v = evaluate_kind(ev, e);
+  const th__expression *replaced = ev->replaced;
+  if (e == replaced) ev->replaced = NULL; /* the replacement may contain what it replaces */
+  th__vertex *v = evaluate_kind(ev, e == replaced ? ev->replacement : e);
+  ev->replaced = replaced;
   ev->depth--;
   return v;
 }

@@ -48,6 +48,7 @@ struct th__evaluator {
   void *context;           /* for gradient */
   const th__scope *locals; /* parameters of the function being called */
   int calls, depth;
+  const th__expression *replaced, *replacement; /* evaluated in its place; NULL: none */
   bool inherited; /* the fault is another line's: a name without a value was used */
 };
 

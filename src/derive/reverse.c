@@ -24,7 +24,7 @@ static bool contribute(th__calc *c, const th__vertex *user, int input, const th_
 
 /* dy * factor, where a dy of 0 lets nothing pass, not even infinity. */
 static th__array *pass(th__calc *c, const th__array *dy, const th__array *factor) {
-  return th__array_map2(c, TH__PASS, dy, factor);
+  return th__array_map2(c, TH__GATE, dy, factor);
 }
 
 static th__array *minus(th__calc *c, const th__array *x) {
@@ -85,7 +85,7 @@ static th__array *slope2(th__calc *c, const th__vertex *v, int input) {
   case TH__ADD: return number(c, 1);
   case TH__SUBTRACT: return number(c, input == 0 ? 1 : -1);
   case TH__MULTIPLY:
-  case TH__PASS: {
+  case TH__GATE: {
     const th__array *other = input == 0 ? b : a;
     return th__array_reshape(c, other, other->ndim, other->shape);
   }

@@ -53,20 +53,43 @@ static void list_parts(const th__case *c, const parts *p, unsigned set, char *te
   }
 }
 
-/* A part that is a true gradient as it stands is a direct path (a residual connection): people call
- * that a missing term. */
+/* x equals clue[..., begin : begin + length, ...] along one axis (or the whole of it). */
+static bool is_block(const th__case *c, int run, const th__grid *clue, const double *x) {
+  const th__grid *want = &c->evidence[run].want;
+  if (clue->ndim != want->ndim) return false;
+  int axis = -1;
+  ptrdiff_t inner = 1, outer = 1;
+  for (int i = 0; i < want->ndim; i++) {
+    if (clue->shape[i] == want->shape[i]) continue;
+    if (axis >= 0 || clue->shape[i] < want->shape[i]) return false;
+    axis = i;
+  }
+  if (axis < 0) axis = want->ndim > 0 ? want->ndim - 1 : 0;
+  for (int i = 0; i < want->ndim; i++)
+    if (i != axis) *(i < axis ? &outer : &inner) *= want->shape[i];
+  ptrdiff_t short_run = c->count[run] / outer, long_run = th__grid_count(clue) / outer;
+  for (ptrdiff_t begin = 0; begin + short_run <= long_run; begin += inner) {
+    bool same = true;
+    for (ptrdiff_t i = 0; i < c->count[run] && same; i++) {
+      double y = clue->data[i / short_run * long_run + begin + i % short_run];
+      same = fabs(y - x[i]) <= c->limit[run];
+    }
+    if (same) return true;
+  }
+  return false;
+}
+
+/* A part that is a true gradient as it stands, or a slice of one, is a direct path (a residual
+ * connection): people call that a missing term. */
 static const char *direct_path(const th__case *c, const parts *p, unsigned missing) {
   if ((missing & (missing - 1)) != 0) return NULL;
   int k = 0;
   while (!(missing >> k & 1)) k++;
   for (int i = 0; i < c->evidence[0].clue_count; i++) {
     bool same = c->evidence[0].clues[i].kind == TH__CLUE_GRADIENT;
-    for (int run = 0; run < c->runs && same; run++) {
-      const th__grid *g = &c->evidence[run].clues[i].grid;
-      same = th__grid_same_shape(g, &c->evidence[run].want);
-      for (ptrdiff_t j = 0; same && j < c->count[run]; j++)
-        same = fabs(g->data[j] - part(c, run, p, k)[j]) <= c->limit[run];
-    }
+    for (int run = 0; run < c->runs && same; run++)
+      same = c->count[run] > 0 &&
+             is_block(c, run, &c->evidence[run].clues[i].grid, part(c, run, p, k));
     if (same) return c->evidence[0].clues[i].name;
   }
   return NULL;
@@ -80,7 +103,8 @@ static bool describe_subset(th__case *c, const parts *p, unsigned set) {
   const char *direct = direct_path(c, p, rest);
   if (direct != NULL)
     return th__case_found(c, TH__BUG_MISSING_TERM, TH__NO_NUMBER,
-                          "misses the term %s, the part through %s (fit 1.000)", direct, missing);
+                          "misses the term %s, or the slice of it that comes through %s (fit 1.000)",
+                          direct, missing);
   if ((set & (set - 1)) == 0)
     return th__case_found(c, TH__BUG_OVERWRITTEN, TH__NO_NUMBER,
                           "is only the part through %s; the part through %s is overwritten or "

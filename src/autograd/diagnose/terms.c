@@ -9,13 +9,14 @@ enum { NONE = -1, ITSELF = -2 };   /* for a clue's index: no factor; the gradien
 enum { KEEP = -1, ALL_AXES = -2 }; /* for an axis: no reduction; over everything */
 
 /* What is done to a value before it multiplies: activations hide their derivatives in their outputs. */
-typedef enum slope { PLAIN, TANH, SIGMOID, COMPLEMENT, SLOPES } slope;
+typedef enum slope { PLAIN, TANH, SIGMOID, COMPLEMENT, BELL, SLOPES } slope;
 
 static double sloped(slope s, double x) {
   switch (s) {
   case TANH: return 1 - x * x;
   case SIGMOID: return x * (1 - x);
   case COMPLEMENT: return 1 - x;
+  case BELL: return exp(-x * x / 2);
   default: return x;
   }
 }
@@ -108,6 +109,7 @@ static void sloped_name(const th__case *c, int clue, slope s, char *text, size_t
   case TANH: snprintf(text, room, "(1 - %s**2)", name); return;
   case SIGMOID: snprintf(text, room, "%s*(1 - %s)", name, name); return;
   case COMPLEMENT: snprintf(text, room, "(1 - %s)", name); return;
+  case BELL: snprintf(text, room, "exp(-%s**2/2)", name); return;
   default: snprintf(text, room, "%s", name);
   }
 }

@@ -1,0 +1,137 @@
+#include "derive/slope.h"
+
+#include <math.h>
+
+#include "tensor/alloc.h"
+
+th__trial th__trial_start(th__draw *draw) {
+  th__trial trial = {.draw = draw};
+  trial.values = th__alloc((size_t)draw->graph.count * sizeof *trial.values);
+  return trial;
+}
+
+void th__trial_free(th__trial *trial) {
+  th__arena_free(&trial->arena);
+  th__free(trial->values);
+}
+
+/* L with x moved by step * direction. NaN on a fault. */
+static th__number moved_loss(th__trial *trial, const th__vertex *x, const th__number *direction,
+                             th__number step) {
+  th__draw *draw = trial->draw;
+  th__arena_reset(&trial->arena);
+  th__calc c = {.arena = &trial->arena, .limits = draw->calc.limits};
+  th__array *moved = th__array_new(&c, x->value->ndim, x->value->shape);
+  if (moved == NULL) return (th__number)NAN;
+  for (ptrdiff_t i = 0; i < moved->count; i++)
+    moved->v[i] = direction[i] == 0 ? x->value->v[i] : x->value->v[i] + step * direction[i];
+  const th__array *end = th__graph_replay(&draw->graph, &c, draw->end, x, moved, trial->values);
+  if (end == NULL) return (th__number)NAN;
+  th__number sum = 0;
+  for (ptrdiff_t i = 0; i < end->count; i++) sum += draw->upstream->v[i] * end->v[i];
+  return sum;
+}
+
+/* Differences with steps that halve, and in row k of the table their k-th extrapolation to step 0;
+ * the best entry is the one that differs least from its neighbours (Ridders 1982). */
+enum { ROWS = 26 };
+
+static th__number difference(th__trial *trial, const th__vertex *x, const th__number *direction,
+                             th__side side, th__number step, th__number here) {
+  if (side == TH__BOTH)
+    return (moved_loss(trial, x, direction, step) - moved_loss(trial, x, direction, -step)) /
+           (2 * step);
+  th__number signed_step = side == TH__RIGHT ? step : -step;
+  return (moved_loss(trial, x, direction, signed_step) - here) / signed_step;
+}
+
+th__number th__slope(th__trial *trial, const th__vertex *x, const th__number *direction,
+                     th__side side, double *error) {
+  if (trial->values == NULL) return (th__number)NAN;
+  th__number row[ROWS], before[ROWS] = {0}, best = (th__number)NAN;
+  th__number step = 0.1L, here = side == TH__BOTH ? 0 : moved_loss(trial, x, direction, 0);
+  *error = (double)INFINITY;
+  for (int i = 0; i < ROWS; i++, step /= 2) {
+    row[0] = difference(trial, x, direction, side, step, here);
+    th__number factor = side == TH__BOTH ? 4 : 2, power = factor;
+    for (int k = 1; k <= i; k++, power *= factor) {
+      row[k] = (row[k - 1] * power - before[k - 1]) / (power - 1);
+      double away = (double)fmaxl(fabsl(row[k] - row[k - 1]), fabsl(row[k] - before[k - 1]));
+      if (away < *error) {
+        *error = away;
+        best = row[k];
+      }
+    }
+    for (int k = 0; k <= i; k++) before[k] = row[k];
+  }
+  return best;
+}
+
+/* ---- the truth, proven ---- */
+
+/* A typical size of x's entries, where an entry itself is 0. */
+static th__number typical(const th__array *x) {
+  th__number sum = 0;
+  ptrdiff_t used = 0;
+  for (ptrdiff_t i = 0; i < x->count; i++)
+    if (isfinite(x->v[i]) && x->v[i] != 0) sum += fabsl(x->v[i]), used++;
+  return used > 0 ? sum / (th__number)used : 1;
+}
+
+/* Every entry moves by at most about its own size. Infinite entries (masked scores) stay. */
+static th__number *random_direction(th__draw *draw, const th__vertex *x) {
+  const th__array *value = x->value;
+  th__number *direction = th__calc_alloc(&draw->calc, (size_t)value->count * sizeof *direction);
+  if (direction == NULL) return NULL;
+  th_random stream = {draw->inputs.seed, 0x6447,
+                      (uint64_t)draw->inputs.draw << 32 | (uint64_t)x->index};
+  th__number usual = typical(value);
+  for (ptrdiff_t i = 0; i < value->count; i++) {
+    th__number size = value->v[i] == 0 ? usual : fabsl(value->v[i]);
+    th__number turn = 2 * (th__number)th_random_uniform(stream, (uint64_t)i) - 1;
+    direction[i] = isfinite(value->v[i]) ? turn * size : 0;
+  }
+  return direction;
+}
+
+/* What rounding in the forward pass alone does to a difference with a step of 1e-4. */
+static double noise(const th__draw *draw) {
+  double sum = 0;
+  for (ptrdiff_t i = 0; i < draw->upstream->count; i++)
+    sum += (double)fabsl(draw->upstream->v[i]) * draw->end->value->e[i];
+  return 1e4 * sum;
+}
+
+static bool agrees(th__trial *trial, const th__vertex *x) {
+  const th__array *g = x->gradient;
+  th__number *direction = random_direction(trial->draw, x);
+  if (direction == NULL) return true;
+  th__number along = 0;
+  double size = 0, bound = 0, error;
+  for (ptrdiff_t i = 0; i < x->value->count; i++) {
+    th__number share = g == NULL || direction[i] == 0 ? 0 : g->v[i] * direction[i];
+    along += share;
+    size += (double)fabsl(share);
+    bound += g == NULL ? 0 : g->e[i] * (double)fabsl(direction[i]);
+  }
+  th__number numeric = th__slope(trial, x, direction, TH__BOTH, &error);
+  if (isnan(numeric) || !isfinite(along)) return true; /* the differences cannot tell */
+  return (double)fabsl(numeric - along) <=
+         100 * error + 1e-7 * size + 10 * bound + noise(trial->draw) + 1e-300;
+}
+
+const th__vertex *th__proof_find_fault(th__draw *draw, double *budget, int *checked) {
+  if (draw->graph.kinks > 0) return NULL;
+  th__trial trial = th__trial_start(draw);
+  const th__vertex *fault = NULL;
+  double cost = 2.0 * ROWS * draw->calc.work;
+  for (int i = 0; i < draw->graph.count && i <= draw->end->index && fault == NULL; i++) {
+    const th__vertex *x = draw->graph.vertices[i];
+    if (!x->wanted || x->value->count == 0 || *budget < cost) continue;
+    *budget -= cost;
+    ++*checked;
+    if (!agrees(&trial, x)) fault = x;
+  }
+  th__trial_free(&trial);
+  return fault;
+}
