@@ -340,11 +340,11 @@ TH_API th_params *th_model_params(const th_model *model); /* NULL for NULL */
 
 /* A decoder-only transformer in the GPT-2 layout (Radford et al. 2019): token + learned position
  * embeddings; per layer x += attention(norm(x)), x += feed-forward(norm(x)); a last norm; logits by
- * the token table (tied). Initialisation: GPT-2's, N(0, 0.02^2), the projections that end in a
- * residual divided by the root of their number (2 layers, or layers without feed-forward), biases 0,
- * gains 1. Fields left 0 take the value in brackets. Names of parameters: those of GPT-2, wte.weight,
- * wpe.weight, h.0.ln_1.weight, h.0.ln_1.bias, h.0.attn.c_attn.weight ..., ln_f.bias; matrices are
- * [out, in], c_attn stacks the rows of W_q, W_k and W_v. */
+ * the token table (tied). Initialisation: matrices and tables N(0, init_sd^2), the projections that end
+ * in a residual divided by the root of their number (2 layers, or layers without feed-forward), biases
+ * 0, gains 1. Fields left 0 take the value in brackets. Names of parameters: those of GPT-2,
+ * wte.weight, wpe.weight, h.0.ln_1.weight, h.0.ln_1.bias, h.0.attn.c_attn.weight ..., ln_f.bias;
+ * matrices are [out, in], c_attn stacks the rows of W_q, W_k and W_v. */
 typedef struct th_gpt {
   ptrdiff_t layers, heads, width, context, vocab;
   ptrdiff_t head_width; /* d_k of queries and keys [width / heads]; values stay width / heads */
@@ -352,6 +352,7 @@ typedef struct th_gpt {
   th_scale_kind scale;  /* [TH_SCALE_SQRT] */
   double factor;        /* for TH_SCALE_FACTOR */
   double dropout;       /* on embeddings, attention output and feed-forward [0] */
+  double init_sd;       /* [1/sqrt(width)]; GPT-2's is 0.02, with which small models start slowly */
   bool no_feed_forward; /* attention only */
   bool all_see_all;     /* no causal mask */
   th_dtype dtype;       /* [TH_F32] */
@@ -522,12 +523,17 @@ TH_API bool th_verdict_ok(th_verdict verdict);
 /* What is compared.
  *   every       each dL/dx_i against differences along x_i
  *   projection  (J^T v).u against v.(Ju) for random directions u
+ *   sample      as `every`, for a random sample of coordinates, stratified by row and head
+ *   hessian     u.(Hv) against v.(Hu) by differences of the claimed gradient: symmetry of the second
+ *               derivative, over all inputs together. Blind to a constant factor.
  *   precision   the f32 backward against the f64 backward of the same inputs
  *   auto        every coordinate where that is cheap, otherwise projections */
 #define TH_CHECK_MODE_LIST(X)                                                                      \
   X(TH_CHECK_AUTO, "auto")                                                                         \
   X(TH_CHECK_EVERY, "every")                                                                       \
   X(TH_CHECK_PROJECTION, "projection")                                                             \
+  X(TH_CHECK_SAMPLE, "sample")                                                                     \
+  X(TH_CHECK_HESSIAN, "hessian")                                                                   \
   X(TH_CHECK_PRECISION, "precision")
 
 typedef enum th_check_mode {
@@ -539,10 +545,11 @@ TH_API const char *th_check_mode_name(th_check_mode mode);
 
 /* Fields left 0 take the value in brackets. */
 typedef struct th_gradcheck_options {
-  th_check_mode mode; /* EVERY, PROJECTION or [AUTO: EVERY up to 20000 coordinates in all] */
+  th_check_mode mode; /* [AUTO: EVERY up to 20000 coordinates in all, else PROJECTION] */
   uint64_t seed;      /* of the upstream gradient, of directions, and of th_gradcheck_case's inputs */
   double tolerance;   /* relative [1e-7] */
-  int projections;    /* directions per input [4] */
+  int projections;    /* directions per input; pairs of them for HESSIAN [4], at most 1000 */
+  ptrdiff_t samples;  /* coordinates per input for SAMPLE [256] */
   bool f32;           /* also compare the f32 backward with the f64 backward */
   bool serial;        /* call the function from this thread only: it is not safe to share */
 } th_gradcheck_options;
@@ -557,6 +564,7 @@ typedef struct th_gradcheck_row {
   ptrdiff_t elements; /* of the input */
   ptrdiff_t compared; /* entries (or directions) compared */
   ptrdiff_t kinks, below_floor;
+  double miss; /* SAMPLE: the probability that a single wrong entry is not among those compared */
   /* Relative to the largest of |analytic|, |numeric| and a thousandth of the input's largest gradient
    * (projections: a tenth of the typical projection), over the entries that could be resolved. */
   double max_abs_error, max_rel_error;

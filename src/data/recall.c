@@ -13,7 +13,7 @@ static ptrdiff_t pairs(ptrdiff_t seq) { return (seq - questions(seq)) / 2; }
 static ptrdiff_t values(ptrdiff_t vocab) { return vocab / 2; }
 static ptrdiff_t keys(ptrdiff_t vocab) { return vocab - values(vocab); }
 
-static ptrdiff_t default_vocab(ptrdiff_t seq) { return 2 * (pairs(seq) > 16 ? pairs(seq) : 16); }
+static ptrdiff_t default_vocab(ptrdiff_t seq) { return 2 * (pairs(seq) > 8 ? pairs(seq) : 8); }
 /* As many keys as pairs, and two values. */
 static ptrdiff_t least_vocab(ptrdiff_t seq) {
   ptrdiff_t least = 2 * pairs(seq) - 1;

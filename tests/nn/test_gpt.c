@@ -97,7 +97,8 @@ static double read_sd(const th_tensor *w, double *mean) {
 }
 
 Test(gpt, first_values) {
-  th_gpt config = {.layers = 2, .heads = 4, .width = 64, .context = 64, .vocab = 100};
+  th_gpt config = {
+      .layers = 2, .heads = 4, .width = 64, .context = 64, .vocab = 100, .init_sd = 0.02};
   th_model *model = th_gpt_new(&config, 3, NULL), *same = th_gpt_new(&config, 3, NULL);
   th_model *other = th_gpt_new(&config, 4, NULL);
   th_params *params = th_model_params(model);
@@ -138,6 +139,7 @@ Test(gpt, configuration) {
   th_gpt config = {.layers = 1, .heads = 2, .width = 6, .context = 4, .vocab = 5, .head_width = 7};
   th_model *model = th_gpt_new(&config, 1, NULL);
   cr_assert_eq(th_model_gpt(model)->hidden, 24);
+  cr_assert_eq(th_model_gpt(model)->init_sd, 1 / sqrt(6));
   cr_assert_eq(th_model_gpt(model)->head_width, 7);
   const th_tensor *qkv = th_params_find(th_model_params(model), "h.0.attn.c_attn.weight");
   cr_assert_eq(th_tensor_dim(qkv, 0), 2 * 2 * 7 + 6);
@@ -291,6 +293,11 @@ Test(gpt, rejects_configurations) {
   refused(c, TH_ERR_VALUE, "dropout is 1");
   c.dropout = (double)NAN;
   refused(c, TH_ERR_VALUE, "dropout is nan");
+  c = WITH(0, 0);
+  c.init_sd = -0.02;
+  refused(c, TH_ERR_VALUE, "init_sd is -0.02");
+  c.init_sd = (double)NAN;
+  refused(c, TH_ERR_VALUE, "init_sd is nan");
   c = WITH(0, 0);
   c.scale = TH_SCALE_FACTOR;
   c.factor = (double)INFINITY;
