@@ -127,7 +127,7 @@ TEST_BOTH(attention_mask, strided_masks) {
   problem_free(&p);
 }
 
-/* Without recording: the same values, nothing recorded, and no room for all weights unless asked. */
+/* Without recording: the same values, and nothing recorded. */
 TEST_BOTH(attention_mask, without_recording) {
   problem p = random_problem(SHAPES(2, 3, 3, 300, 300, 8, 8), CAUSAL | LENGTHS, 3);
   th_tape *tape = th_tape_new(), *other = th_tape_new();
@@ -148,6 +148,21 @@ TEST_BOTH(attention_mask, without_recording) {
   th_tape_free(tape);
   th_tape_free(other);
   problem_free(&p);
+}
+
+/* And no room for all of the weights, which here would be 128 MB. */
+Test(attention_mask, without_recording_in_little_memory) {
+  enum { T = 4000, D = 4 };
+  th_tape *tape = th_tape_new();
+  th_set_threads(4);
+  th_tape_set_recording(tape, false);
+  th_tensor *x = th_input(tape, TH_F32, TH_SHAPE(1, 2, T, D), NULL);
+  th_init_normal(x, 0, 1, (th_random){1, 2, 3});
+  th_attention_options options = {.causal = true};
+  cr_assert_not_null(th_attention(tape, x, x, x, &options));
+  cr_assert_lt(th_tape_bytes(tape), 16 << 20);
+  th_set_threads(0);
+  th_tape_free(tape);
 }
 
 TEST_BOTH(attention_mask, weights_are_detached) {

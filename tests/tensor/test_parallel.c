@@ -30,6 +30,35 @@ Test(parallel, every_item_once_in_the_same_pieces) {
   th_set_threads(0);
 }
 
+typedef struct rooms {
+  atomic_int busy[8], seen[1000];
+  int workers;
+} rooms;
+
+static void use_room(const void *context, ptrdiff_t begin, ptrdiff_t end, int worker) {
+  rooms *r = (rooms *)(uintptr_t)context;
+  cr_assert(worker >= 0 && worker < r->workers);
+  cr_assert_eq(atomic_fetch_add(&r->busy[worker], 1), 0, "two pieces in room %d", worker);
+  for (ptrdiff_t i = begin; i < end; i++) atomic_fetch_add(&r->seen[i], 1);
+  atomic_fetch_sub(&r->busy[worker], 1);
+}
+
+Test(parallel, a_worker_has_its_room_for_itself) {
+  for (int threads = 1; threads <= 8; threads++) {
+    static rooms r;
+    memset(&r, 0, sizeof r);
+    th_set_threads(threads);
+    r.workers = th__workers(1000, 7);
+    cr_assert_eq(r.workers, threads);
+    th__parallel_workers(1000, 7, r.workers, use_room, &r);
+    for (int i = 0; i < 1000; i++) cr_assert_eq(r.seen[i], 1);
+  }
+  cr_assert_eq(th__workers(0, 1), 1);
+  cr_assert_eq(th__workers(10, 10), 1);
+  cr_assert_eq(th__workers(11, 10), 2);
+  th_set_threads(0);
+}
+
 Test(parallel, thread_numbers_are_checked) {
   cr_assert_eq(th_set_threads(-1), TH_ERR_VALUE);
   cr_assert_eq(th_set_threads(100000), TH_ERR_VALUE);
