@@ -2,21 +2,40 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/power/power.h"
 #include "autograd/tape.h"
 #include "cli/cli.h"
 #include "nn/modules.h"
 
-enum { KEY_LIST = 1, MOST_NAMES = 64 };
+enum { KEY_LIST = 1, KEY_MODE, KEY_SAMPLES, KEY_PROJECTIONS, KEY_POWER, MOST_NAMES = 64 };
 
 typedef struct gradcheck_options {
   cli_common common;
-  bool list;
+  bool list, power;
+  th_gradcheck_options how;
   const char *names[MOST_NAMES];
   int name_count;
 } gradcheck_options;
 
 static const struct argp_option own_options[] = {
-    {"list", KEY_LIST, 0, 0, "Print the names and their cases, check nothing", 0}, {0}};
+    {"list", KEY_LIST, 0, 0, "Print the names and their cases, check nothing", 0},
+    {"mode", KEY_MODE, "MODE", 0,
+     "every: each coordinate. projection: random directions. sample: a random part of the "
+     "coordinates, from every row and head. hessian: symmetry of the second derivative. precision: "
+     "only f32 against f64. auto (the default): every for small cases, projection for large ones",
+     0},
+    {"samples", KEY_SAMPLES, "N", 0, "Coordinates per input in mode sample (default 256)", 0},
+    {"projections", KEY_PROJECTIONS, "N", 0,
+     "Directions per input, in mode hessian pairs of them (default 4)", 0},
+    {"power", KEY_POWER, 0, 0,
+     "Plant a catalogue of faults and show which are caught and named, in each mode", 0},
+    {0}};
+
+static const char *const mode_names[] = {
+#define X(code, text) text,
+    TH_CHECK_MODE_LIST(X)
+#undef X
+        NULL};
 
 static const char text[] =
     "Check the gradients of operations and modules (all, or those named; softmax/causal names one "
@@ -32,6 +51,7 @@ static const char text[] =
     "  vacuous      the check could not have failed: the loss is constant in the input, nothing was "
     "compared, the gradient never arrived (exit 1)\n"
     "  wrong        a gradient outside tolerance plus error bar, or not finite (exit 1)\n"
+    "With --power: exit 0 if the default mode catches every fault and names at least 85 % right.\n"
     "Errors are relative to the largest of |claimed|, |measured| and a thousandth of the input's "
     "largest gradient (projections: a tenth of the typical projection).";
 
@@ -78,6 +98,16 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   search s = {argument, false};
   switch (key) {
   case KEY_LIST: options->list = true; return 0;
+  case KEY_POWER: options->power = true; return 0;
+  case KEY_MODE:
+    options->how.mode = (th_check_mode)cli_choice(state, "--mode", argument, mode_names);
+    return 0;
+  case KEY_SAMPLES:
+    options->how.samples = cli_integer(state, "--samples", argument, 1, 1000000000);
+    return 0;
+  case KEY_PROJECTIONS:
+    options->how.projections = (int)cli_integer(state, "--projections", argument, 1, 1000);
+    return 0;
   case ARGP_KEY_ARG:
     visit_all(look_for, &s);
     if (!s.found)
@@ -101,17 +131,27 @@ typedef struct report {
 /* NaN and infinity have no JSON. */
 static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
+static json_t *diagnosis_json(const th_gradcheck_row *row) {
+  if (row->diagnosis[0] == '\0') return json_null();
+  return json_pack("{s:s, s:s, s:o}", "kind", row->diagnosis, "text", row->cause, "factor",
+                   number(row->factor));
+}
+
 static json_t *row_json(const th_op *op, const th_check *check, const th_gradcheck_row *row) {
-  return json_pack(
-      "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:o, s:o, s:b, s:s, s:s}",
-      "op", op->name, "variant", check->variant, "input", row->input, "dtype",
-      th_dtype_name(row->dtype), "mode", th_check_mode_name(row->mode), "elements",
-      (json_int_t)row->elements, "compared", (json_int_t)row->compared, "kinks",
-      (json_int_t)row->kinks, "below_floor", (json_int_t)row->below_floor, "max_abs_error",
-      number(row->max_abs_error), "max_rel_error", number(row->max_rel_error), "index",
-      (json_int_t)row->index, "analytic", number(row->analytic), "numeric", number(row->numeric),
-      "error_bar", number(row->error_bar), "pass", th_verdict_ok(row->verdict), "verdict",
-      th_verdict_name(row->verdict), "detail", row->detail);
+  json_t *json = json_pack(
+      "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:o, s:o}", "op", op->name,
+      "variant", check->variant, "input", row->input, "dtype", th_dtype_name(row->dtype), "mode",
+      th_check_mode_name(row->mode), "elements", (json_int_t)row->elements, "compared",
+      (json_int_t)row->compared, "kinks", (json_int_t)row->kinks, "below_floor",
+      (json_int_t)row->below_floor, "max_abs_error", number(row->max_abs_error), "max_rel_error",
+      number(row->max_rel_error), "index", (json_int_t)row->index, "analytic",
+      number(row->analytic), "numeric", number(row->numeric), "error_bar", number(row->error_bar));
+  if (row->mode == TH_CHECK_SAMPLE) json_object_set_new(json, "miss", number(row->miss));
+  json_object_set_new(json, "pass", json_boolean(th_verdict_ok(row->verdict)));
+  json_object_set_new(json, "verdict", json_string(th_verdict_name(row->verdict)));
+  json_object_set_new(json, "detail", json_string(row->detail));
+  json_object_set_new(json, "diagnosis", diagnosis_json(row));
+  return json;
 }
 
 static void print_row(const th_op *op, const th_check *check, const th_gradcheck_row *row) {
@@ -121,6 +161,10 @@ static void print_row(const th_op *op, const th_check *check, const th_gradcheck
          th_dtype_name(row->dtype), th_check_mode_name(row->mode), th_verdict_name(row->verdict),
          row->max_abs_error, row->max_rel_error, row->index, row->analytic, row->numeric);
   if (row->detail[0] != '\0') printf("    %s\n", row->detail);
+  if (row->cause[0] != '\0') printf("    %s: %s\n", row->diagnosis, row->cause);
+  if (row->mode == TH_CHECK_SAMPLE && row->miss > 0)
+    printf("    %td of %td entries; a single wrong one is missed with probability %.2g\n",
+           row->compared, row->elements, row->miss);
 }
 
 static void take_row(report *r, const th_op *op, const th_check *check,
@@ -138,7 +182,9 @@ static void run_case(const th_op *op, const th_check *check, void *state) {
   if (!selected(r->options, op, check)) return;
   th_gradcheck_result result;
   th_error error = {TH_OK, ""};
-  const th_gradcheck_options how = {.seed = r->options->common.seed, .f32 = true};
+  th_gradcheck_options how = r->options->how;
+  how.seed = r->options->common.seed;
+  how.f32 = true;
   if (th_gradcheck_case(check, &how, &result, &error) == TH_OK) {
     for (int i = 0; i < result.row_count; i++) take_row(r, op, check, &result.rows[i]);
   } else {
@@ -155,6 +201,85 @@ static void list_case(const th_op *op, const th_check *check, void *state) {
          check->large ? "  (projections)" : "");
 }
 
+/* ---- --power ---- */
+
+static const th_check_mode power_modes[] = {TH_CHECK_EVERY, TH_CHECK_PROJECTION, TH_CHECK_SAMPLE,
+                                            TH_CHECK_HESSIAN, TH_CHECK_PRECISION};
+enum { POWER_MODES = sizeof power_modes / sizeof *power_modes };
+
+typedef struct power_report {
+  bool table;
+  int faults, caught[POWER_MODES], named[POWER_MODES];
+  json_t *entries;
+} power_report;
+
+static bool run_fault(power_report *r, const th__fault *fault, uint64_t seed) {
+  th__power_result results[POWER_MODES];
+  th_error error;
+  json_t *caught = json_object();
+  r->faults++;
+  if (r->table) printf("%-14s %-33s", fault->op, fault->title);
+  for (int m = 0; m < POWER_MODES; m++) {
+    if (th__power_run(fault, power_modes[m], seed, &results[m], &error) != TH_OK) {
+      json_decref(caught);
+      cli_error("gradcheck", "%s", error.message);
+      return false;
+    }
+    r->caught[m] += results[m].caught;
+    r->named[m] += results[m].named;
+    json_object_set_new(caught, th_check_mode_name(power_modes[m]), json_boolean(results[m].caught));
+    if (r->table)
+      printf(" %-10s", !results[m].caught ? "-" : results[m].named ? "named" : "caught");
+  }
+  if (r->table) printf(" %s%s\n", results[0].diagnosis, results[0].named ? "" : " (not right)");
+  json_array_append_new(r->entries,
+                        json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:b}", "op", fault->op, "fault",
+                                  fault->title, "kind", th__bug_name(fault->kind), "caught", caught,
+                                  "diagnosis", results[0].diagnosis, "cause", results[0].cause,
+                                  "named", results[0].named));
+  return true;
+}
+
+static json_t *power_json(power_report *r, uint64_t seed) {
+  json_t *modes = json_array();
+  for (int m = 0; m < POWER_MODES; m++)
+    json_array_append_new(modes,
+                          json_pack("{s:s, s:i, s:i}", "mode", th_check_mode_name(power_modes[m]),
+                                    "caught", r->caught[m], "named", r->named[m]));
+  return json_pack("{s:i, s:o, s:o, s:I, s:s}", "faults", r->faults, "modes", modes, "entries",
+                   r->entries, "seed", (json_int_t)seed, "version", th_version());
+}
+
+static int run_power(const gradcheck_options *options) {
+  const char *json = options->common.json;
+  power_report r = {.table = json == NULL || strcmp(json, "-") != 0, .entries = json_array()};
+  if (r.table) {
+    printf("%-14s %-33s", "operation", "fault");
+    for (int m = 0; m < POWER_MODES; m++) printf(" %-10s", th_check_mode_name(power_modes[m]));
+    printf(" %s\n", "named by mode every");
+  }
+  for (const th__fault *fault = th__faults; fault->title != NULL; fault++)
+    if (!run_fault(&r, fault, options->common.seed)) {
+      json_decref(r.entries);
+      return EXIT_USAGE;
+    }
+  if (r.table) {
+    printf("\n%-48s", "caught");
+    for (int m = 0; m < POWER_MODES; m++) printf(" %2d of %-4d", r.caught[m], r.faults);
+    printf("\n%-48s", "named right");
+    for (int m = 0; m < POWER_MODES; m++) printf(" %2d of %-4d", r.named[m], r.faults);
+    printf("\n");
+  }
+  bool good = r.caught[0] == r.faults && 100 * r.named[0] >= 85 * r.faults;
+  int status = good ? EXIT_OK : EXIT_CHECK_FAILED;
+  json_t *document = power_json(&r, options->common.seed);
+  if (json == NULL) {
+    json_decref(document);
+    return status;
+  }
+  return cli_write_json("gradcheck", json, document) ? status : EXIT_USAGE;
+}
+
 int command_gradcheck(int argc, char **argv) {
   gradcheck_options options = {0};
   cli_parse(argc, argv, own_options, parse, "[NAME...]", text, &options);
@@ -164,6 +289,7 @@ int command_gradcheck(int argc, char **argv) {
   }
   const char *json = options.common.json;
   if (!cli_check_writable("gradcheck", json)) return EXIT_USAGE;
+  if (options.power) return run_power(&options);
   report r = {.options = &options, .checks = json_array()};
   r.table = json == NULL || strcmp(json, "-") != 0;
   if (r.table)

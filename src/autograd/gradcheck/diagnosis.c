@@ -166,8 +166,12 @@ static th_status from_gradients(const th__trial *trials, const dossier *d, int i
     const th_tensor *x = trials[t].subject->inputs[input];
     th__grid grid = {.ndim = x->ndim};
     memcpy(grid.shape, x->shape, (size_t)x->ndim * sizeof *x->shape);
-    evidence[t] =
-        (th__evidence){grid, grid, d->clue_count, d->clues[t], d->constant_count, d->constants};
+    evidence[t] = (th__evidence){.got = grid,
+                                 .want = grid,
+                                 .clue_count = d->clue_count,
+                                 .clues = d->clues[t],
+                                 .constant_count = d->constant_count,
+                                 .constants = d->constants};
     evidence[t].got.data = trials[t].got.of[input];
     evidence[t].want.data = trials[t].want[input];
   }
@@ -179,13 +183,18 @@ static th_status diagnose_input(th_tape *memory, const th__trial *trials, const 
   const th__subject *s = trials[0].subject;
   th_status status = from_gradients(trials, d, input, found);
   double size = (double)s->inputs[input]->count * (double)s->output_count;
-  bool told = found->kind != TH__BUG_UNKNOWN;
+  /* A row of zeros in the gradient may look like a mask, so the Jacobian has a word in that, too. */
+  bool told = found->kind != TH__BUG_UNKNOWN && found->kind != TH__BUG_MASK_SHIFTED;
   if (status != TH_OK || told || size > MOST_JACOBIAN) return status;
   th__jacobian j;
   status = th__jacobian_of(memory, s, input, &j, error);
   th__diagnosis better;
-  if (status == TH_OK && th__diagnose_jacobian(&j, &better)) *found = better;
-  return status;
+  if (status != TH_OK) return status;
+  if (th__diagnose_jacobian(&j, &better))
+    *found = better;
+  else if (!th__jacobian_diagonal(&j))
+    found->kind = TH__BUG_UNKNOWN;
+  return TH_OK;
 }
 
 /* ---- all of them ---- */

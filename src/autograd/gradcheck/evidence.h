@@ -29,6 +29,7 @@ th_status th__jacobian_of(th_tape *memory, const th__subject *subject, int input
                           th__jacobian *jacobian, th_error *error);
 
 /* structure.c: mistakes that show in the Jacobian and not in one gradient. False: none fits. */
+bool th__jacobian_diagonal(const th__jacobian *jacobian); /* an operation element by element */
 bool th__diagnose_jacobian(const th__jacobian *jacobian, th__diagnosis *found);
 
 /* locate.c: writes "in the backward of attention, through input 1" for a set of wrong inputs (bits),

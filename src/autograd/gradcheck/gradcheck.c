@@ -7,6 +7,7 @@
 #include "tensor/alloc.h"
 #include "tensor/error.h"
 
+#define MOST_PROJECTIONS 1000
 #define EVERY_LIMIT 20000 /* coordinates that TH_CHECK_AUTO takes one by one */
 
 /* ---- rows ---- */
@@ -45,6 +46,20 @@ static void judge_ends(const th__subject *subject, th_gradcheck_row *row, bool a
 
 /* ---- the whole ---- */
 
+static th_status run_mode(const th__subject *subject, const th_gradcheck_options *options,
+                          th_check_mode mode, const th__gradients *gradients,
+                          th_gradcheck_row *const *rows, th_error *error) {
+  th__gradients bound = {0};
+  th_status status = th__rounding_bound(subject, gradients, false, 0x1p-53, &bound, error);
+  if (status == TH_OK && mode == TH_CHECK_PROJECTION)
+    status = th__check_projections(subject, gradients, &bound, options->projections, rows, error);
+  else if (status == TH_OK)
+    status = th__check_entries(subject, gradients, &bound,
+                               mode == TH_CHECK_SAMPLE ? options->samples : 0, rows, error);
+  th__gradients_free(&bound);
+  return status;
+}
+
 /* The f64 gradient twice: onto zero, which is what the differences are compared with, and onto
  * something else, which it must add to. */
 static th_status check_f64(const th__subject *subject, const th_gradcheck_options *options,
@@ -59,16 +74,12 @@ static th_status check_f64(const th__subject *subject, const th_gradcheck_option
   for (int i = 0; i < subject->input_count; i++)
     if (th__checked(subject, i)) rows[i] = th__new_row(subject, result, i, TH_F64, mode);
 
-  th__gradients zero, nonzero = {0}, bound = {0};
+  th__gradients zero = {0}, nonzero = {0};
   th_status status = th__backward(subject, &(th__backward_run){.dtype = TH_F64}, &zero, error);
-  if (status != TH_OK) return status;
-  status = th__backward(subject, &(th__backward_run){.dtype = TH_F64, .from_nonzero = true},
-                        &nonzero, error);
-  if (status == TH_OK) status = th__rounding_bound(subject, &zero, false, 0x1p-53, &bound, error);
-  if (status == TH_OK && spread == 0)
-    status = mode == TH_CHECK_EVERY
-                 ? th__check_every(subject, &zero, &bound, rows, error)
-                 : th__check_projections(subject, &zero, &bound, options->projections, rows, error);
+  if (status == TH_OK)
+    status = th__backward(subject, &(th__backward_run){.dtype = TH_F64, .from_nonzero = true},
+                          &nonzero, error);
+  if (status == TH_OK && spread == 0) status = run_mode(subject, options, mode, &zero, rows, error);
   for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
     if (rows[i] == NULL) continue;
     judge_ends(subject, rows[i], zero.arrived[i], spread);
@@ -77,14 +88,38 @@ static th_status check_f64(const th__subject *subject, const th_gradcheck_option
   if (status == TH_OK && spread == 0) status = th__name_mistakes(subject, &zero, result, error);
   th__gradients_free(&zero);
   th__gradients_free(&nonzero);
-  th__gradients_free(&bound);
   return status;
+}
+
+static th_status check_symmetry(const th__subject *subject, const th_gradcheck_options *options,
+                                double spread, th_gradcheck_result *result, th_error *error) {
+  int first = 0;
+  while (!th__checked(subject, first)) first++;
+  th_gradcheck_row *row = th__new_row(subject, result, first, TH_F64, TH_CHECK_HESSIAN);
+  snprintf(row->input, sizeof row->input, "all");
+  th_status status = TH_OK;
+  if (spread == 0) status = th__check_hessian(subject, options->projections, row, error);
+  judge_ends(subject, row, true, spread);
+  return status;
+}
+
+/* A function that has changed since the start was not worth any other verdict. */
+static void judge_drift(th_gradcheck_result *result, double spread) {
+  for (int r = 0; r < result->row_count && spread > 0; r++) {
+    result->rows[r].verdict = TH_PASS;
+    result->rows[r].detail[0] = '\0';
+    th__row_verdict(&result->rows[r], TH_NOISY,
+                    "not deterministic: at the end of the check the outputs differ by up to %.3g",
+                    spread);
+  }
 }
 
 static th_gradcheck_options with_defaults(const th_gradcheck_options *options) {
   th_gradcheck_options o = options != NULL ? *options : (th_gradcheck_options){0};
   if (!(o.tolerance > 0)) o.tolerance = 1e-7;
   if (o.projections <= 0) o.projections = 4;
+  if (o.projections > MOST_PROJECTIONS) o.projections = MOST_PROJECTIONS;
+  if (o.samples <= 0) o.samples = 256;
   return o;
 }
 
@@ -99,11 +134,17 @@ th_status th__gradcheck_subject(th__subject *subject, const th_gradcheck_options
   if (checked == 0)
     return th__error(error, TH_ERR_VALUE,
                      "gradcheck: there is nothing to check; give at least one f32 or f64 input");
-  double spread;
+  double spread, drift = 0;
+  th_check_mode mode = options->mode;
   th_status status = th__subject_start(subject, &spread, error);
-  if (status == TH_OK) status = check_f64(subject, options, spread, result, error);
-  if (status == TH_OK && options->f32 && spread == 0)
+  if (status == TH_OK && mode == TH_CHECK_HESSIAN)
+    status = check_symmetry(subject, options, spread, result, error);
+  else if (status == TH_OK && (mode != TH_CHECK_PRECISION || spread > 0))
+    status = check_f64(subject, options, spread, result, error);
+  if (status == TH_OK && (options->f32 || mode == TH_CHECK_PRECISION) && spread == 0)
     status = th__precision(subject, result, error);
+  if (status == TH_OK && spread == 0) status = th__subject_again(subject, &drift, error);
+  judge_drift(result, drift);
   for (int r = 0; r < result->row_count; r++)
     if (result->rows[r].verdict > result->verdict) result->verdict = result->rows[r].verdict;
   return status;

@@ -7,7 +7,8 @@
  *   line.c       values of the loss along one coordinate or direction
  *   sweep.c      the derivative along a line, with an error bar, from a sweep over step sizes
  *   jobs.c       many derivatives in parallel
- *   modes.c      which derivatives are compared
+ *   modes.c      which derivatives are compared (sample.c: of which coordinates)
+ *   hessian.c    second order: the symmetry of the gradient's own derivative
  *   judge.c      one claimed gradient against one measured derivative
  *   precision.c  the f32 backward against the f64 backward
  *   diagnosis.c  the mistake in a wrong gradient, named (with jacobian.c, structure.c, locate.c)
@@ -26,7 +27,8 @@ enum {
   TH__DRAW_START,
   TH__DRAW_JITTER,
   TH__DRAW_ROUNDING,
-  TH__DRAW_NOISE
+  TH__DRAW_NOISE,
+  TH__DRAW_SAMPLE
 };
 
 /* ---- subject.c ---- */
@@ -69,6 +71,8 @@ typedef struct th__worker {
 /* Evaluates the function and draws the upstream gradient. *spread is the largest change of an output
  * between evaluations at the same point (0: deterministic). */
 th_status th__subject_start(th__subject *subject, double *spread, th_error *error);
+/* Once more at the end: has the function changed meanwhile? */
+th_status th__subject_again(const th__subject *subject, double *spread, th_error *error);
 void th__subject_free(th__subject *subject);
 
 bool th__worker_start(th__worker *worker, const th__subject *subject);
@@ -91,6 +95,8 @@ typedef struct th__backward_run {
   double jitter; /* relative changes of inputs and of every gradient on the way; draw number `draw` */
   uint64_t draw;
   const double *upstream; /* instead of the subject's own */
+  double *const *along;   /* not NULL: inputs moved by distance * along[i] */
+  double distance;
 } th__backward_run;
 th_status th__backward(const th__subject *subject, const th__backward_run *run,
                        th__gradients *gradients, th_error *error);
@@ -171,13 +177,28 @@ th_status th__measure(const th__subject *subject, int input, double allowed, dou
 
 /* ---- modes.c ---- */
 
-/* rows[i]: the row of input i, or NULL. bound: what rounding may do to each entry of the gradients. */
-th_status th__check_every(const th__subject *subject, const th__gradients *gradients,
-                          const th__gradients *bound, th_gradcheck_row *const *rows,
-                          th_error *error);
+/* rows[i]: the row of input i, or NULL. bound: what rounding may do to each entry of the gradients.
+ * samples: coordinates per input, 0 for all. */
+th_status th__check_entries(const th__subject *subject, const th__gradients *gradients,
+                            const th__gradients *bound, ptrdiff_t samples,
+                            th_gradcheck_row *const *rows, th_error *error);
 th_status th__check_projections(const th__subject *subject, const th__gradients *gradients,
                                 const th__gradients *bound, int projections,
                                 th_gradcheck_row *const *rows, th_error *error);
+
+/* ---- sample.c ---- */
+
+ptrdiff_t th__entries_wanted(const th_tensor *x, ptrdiff_t samples);
+/* Fills entries[], th__entries_wanted() of them, and returns how many. *miss: the probability that one
+ * wrong entry, wherever it stands, is not among them. */
+ptrdiff_t th__choose_entries(const th_tensor *x, ptrdiff_t samples, th_random stream,
+                             ptrdiff_t *entries, double *miss);
+
+/* ---- hessian.c ---- */
+
+/* All inputs together, in one row. */
+th_status th__check_hessian(const th__subject *subject, int pairs, th_gradcheck_row *row,
+                            th_error *error);
 
 /* ---- judge.c ---- */
 

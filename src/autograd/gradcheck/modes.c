@@ -1,4 +1,4 @@
-/* modes.c: which derivatives are compared: every coordinate, or random projections. */
+/* modes.c: which derivatives are compared: coordinates (all, or a sample), or random projections. */
 #include <math.h>
 
 #include "autograd/gradcheck/gradcheck.h"
@@ -12,7 +12,7 @@ static double largest_finite(const double *values, ptrdiff_t count) {
   return largest;
 }
 
-/* ---- every coordinate ---- */
+/* ---- coordinates: all of them, or a sample ---- */
 
 static void tally_jobs(const th__subject *subject, th_gradcheck_row *row, const th__job *jobs,
                        ptrdiff_t count, double least) {
@@ -27,39 +27,50 @@ static void tally_jobs(const th__subject *subject, th_gradcheck_row *row, const 
     th__row_verdict(row, TH_VACUOUS, "the loss is constant in this input: no step changed it");
 }
 
-th_status th__check_every(const th__subject *subject, const th__gradients *gradients,
-                          const th__gradients *bound, th_gradcheck_row *const *rows,
-                          th_error *error) {
-  ptrdiff_t count = 0, at = 0;
+static double step_of(const th_tensor *x, ptrdiff_t entry, double typical) {
+  double own = fabs(((const double *)x->data)[entry]);
+  return own > typical ? th__step_scale(x, own) : typical;
+}
+
+th_status th__check_entries(const th__subject *subject, const th__gradients *gradients,
+                            const th__gradients *bound, ptrdiff_t samples,
+                            th_gradcheck_row *const *rows, th_error *error) {
+  ptrdiff_t room = 0, starts[TH_MAX_INPUTS + 1] = {0};
   for (int i = 0; i < subject->input_count; i++)
-    if (rows[i] != NULL) count += subject->inputs[i]->count;
-  th__job *jobs = th__alloc_zero((size_t)count * sizeof *jobs);
-  if (jobs == NULL) return th__error_memory(error, "gradcheck", (size_t)count * sizeof *jobs);
-  for (int i = 0; i < subject->input_count; i++) {
+    if (rows[i] != NULL) room += th__entries_wanted(subject->inputs[i], samples);
+  th__job *jobs = th__alloc_zero((size_t)room * sizeof *jobs);
+  ptrdiff_t *entries = th__alloc((size_t)room * sizeof *entries);
+  th_status status = TH_OK;
+  if (jobs == NULL || entries == NULL)
+    status = th__error_memory(error, "gradcheck", (size_t)room * sizeof *jobs);
+  for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
+    starts[i + 1] = starts[i];
     if (rows[i] == NULL) continue;
     const th_tensor *x = subject->inputs[i];
+    th_random stream = {subject->seed, TH__DRAW_SAMPLE, (uint64_t)i};
+    ptrdiff_t count = th__choose_entries(x, samples, stream, entries, &rows[i]->miss);
     double least = TH__SHARE * largest_finite(gradients->of[i], x->count);
     double typical = th__step_scale(x, 0);
-    for (ptrdiff_t k = 0; k < x->count; k++) {
-      double own = fabs(((const double *)x->data)[k]), claimed = gradients->of[i][k];
-      double doubt = bound->of[i][k];
-      jobs[at++] = (th__job){.input = i,
-                             .entry = k,
-                             .scale = own > typical ? th__step_scale(x, own) : typical,
-                             .analytic = claimed,
-                             .doubt = doubt,
-                             .allowed = subject->tolerance * fmax(least, fabs(claimed)) + doubt};
+    for (ptrdiff_t n = 0; n < count; n++) {
+      ptrdiff_t k = entries[n];
+      double claimed = gradients->of[i][k], doubt = bound->of[i][k];
+      jobs[starts[i + 1]++] =
+          (th__job){.input = i,
+                    .entry = k,
+                    .scale = step_of(x, k, typical),
+                    .analytic = claimed,
+                    .doubt = doubt,
+                    .allowed = subject->tolerance * fmax(least, fabs(claimed)) + doubt};
     }
   }
-  th_status status = th__run_jobs(subject, jobs, count, NULL, error);
-  at = 0;
-  for (int i = 0; i < subject->input_count && status == TH_OK; i++) {
-    if (rows[i] == NULL) continue;
-    double least = TH__SHARE * largest_finite(gradients->of[i], rows[i]->elements);
-    tally_jobs(subject, rows[i], jobs + at, rows[i]->elements, least);
-    at += rows[i]->elements;
-  }
+  if (status == TH_OK)
+    status = th__run_jobs(subject, jobs, starts[subject->input_count], NULL, error);
+  for (int i = 0; i < subject->input_count && status == TH_OK; i++)
+    if (rows[i] != NULL)
+      tally_jobs(subject, rows[i], jobs + starts[i], starts[i + 1] - starts[i],
+                 TH__SHARE * largest_finite(gradients->of[i], rows[i]->elements));
   th__free(jobs);
+  th__free(entries);
   return status;
 }
 

@@ -311,6 +311,16 @@ static bool try_row_sum(const th__jacobian *j, th__diagnosis *found) {
   return false;
 }
 
+bool th__jacobian_diagonal(const th__jacobian *j) {
+  if (j->inputs != j->outputs) return false;
+  for (ptrdiff_t i = 0; i < j->inputs; i++)
+    for (ptrdiff_t k = 0; k < j->outputs; k++)
+      if (i != k &&
+          !(same(j, j->want[i * j->outputs + k], 0) && same(j, j->got[i * j->outputs + k], 0)))
+        return false;
+  return true;
+}
+
 bool th__diagnose_jacobian(const th__jacobian *j, th__diagnosis *found) {
   return try_transposed(j, found) || try_drops(j, found) || try_mask(j, found) ||
          try_row_sum(j, found);

@@ -148,6 +148,16 @@ th_status th__subject_start(th__subject *subject, double *spread, th_error *erro
   return status;
 }
 
+th_status th__subject_again(const th__subject *subject, double *spread, th_error *error) {
+  th__worker worker;
+  if (!th__worker_start(&worker, subject)) return th__error_memory(error, "gradcheck", 0);
+  th_status status = th__worker_run(&worker, worker.plus, error);
+  if (status == TH_OK)
+    *spread = largest_change(subject->output, worker.plus, subject->output_count);
+  th__worker_free(&worker);
+  return status;
+}
+
 void th__subject_free(th__subject *subject) {
   for (int i = 0; i < subject->input_count; i++)
     if (subject->slot[i] == i) th_tensor_free(subject->inputs[i]);
@@ -183,6 +193,7 @@ static th_tensor *fresh_input(const th__subject *subject, const th__backward_run
   }
   for (ptrdiff_t k = 0; k < x->count; k++) {
     double value = ((const double *)x->data)[k];
+    if (run->along != NULL && run->along[i] != NULL) value += run->distance * run->along[i][k];
     if (run->round_inputs) value = (double)(float)value;
     th__set(copy, k, jittered(subject, run, i, k, value));
   }
