@@ -178,14 +178,22 @@ static th_status from_gradients(const th__trial *trials, const dossier *d, int i
   return th__diagnose(name, TRIALS, evidence, SLACK, found);
 }
 
+static bool has_numbers_only(const double *values, ptrdiff_t count) {
+  for (ptrdiff_t k = 0; k < count; k++)
+    if (!isfinite(values[k])) return false;
+  return true;
+}
+
 static th_status diagnose_input(th_tape *memory, const th__trial *trials, const dossier *d,
                                 int input, th__diagnosis *found, th_error *error) {
   const th__subject *s = trials[0].subject;
+  ptrdiff_t count = s->inputs[input]->count;
   th_status status = from_gradients(trials, d, input, found);
-  double size = (double)s->inputs[input]->count * (double)s->output_count;
   /* A row of zeros in the gradient may look like a mask, so the Jacobian has a word in that, too. */
   bool told = found->kind != TH__BUG_UNKNOWN && found->kind != TH__BUG_MASK_SHIFTED;
-  if (status != TH_OK || told || size > MOST_JACOBIAN) return status;
+  bool small = (double)count * (double)s->output_count <= MOST_JACOBIAN;
+  if (status != TH_OK || told || !small || !has_numbers_only(trials[0].got.of[input], count))
+    return status;
   th__jacobian j;
   status = th__jacobian_of(memory, s, input, &j, error);
   th__diagnosis better;

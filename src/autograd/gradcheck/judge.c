@@ -146,6 +146,11 @@ void th__judge_accumulation(const th__subject *subject, th_gradcheck_row *row,
       snprintf(row->diagnosis, sizeof row->diagnosis, "overwritten");
       snprintf(row->cause, sizeof row->cause,
                "d%s is overwritten: what stood in the gradient before is lost (use +=)", row->input);
+    } else if (!replaced && row->verdict != TH_WRONG) {
+      snprintf(row->diagnosis, sizeof row->diagnosis, "unknown");
+      snprintf(row->cause, sizeof row->cause,
+               "d%s is right, but adds something else to a gradient that does not start at zero",
+               row->input);
     }
     th__row_verdict(row, TH_WRONG, "[%td] started at %.9g and ended at %.9g: %s", k, start,
                     left_there[k],

@@ -34,11 +34,14 @@ extern const th__fault th__faults[];
 /* The cases that the catalogue uses, by name; NULL if there is none. */
 const th_check *th__fault_case(const char *name);
 
-/* A check that runs fault->where with the fault planted; `planted` must live as long as *check. */
+/* A check that runs `base`, or fault->where, with the fault planted in every operation of the fault's
+ * name; `planted` must live as long as *check. */
 typedef struct th__planted {
   const th__fault *fault;
-  const th_check *check; /* fault->where */
+  const th_check *base;
 } th__planted;
+void th__plant_in(const th__fault *fault, const th_check *base, th__planted *planted,
+                  th_check *check);
 void th__plant(const th__fault *fault, th__planted *planted, th_check *check);
 
 /* ---- for the functions that spoil ---- */

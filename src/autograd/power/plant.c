@@ -59,7 +59,7 @@ static th_status planted_backward(th_node *node) {
 static th_tensor *planted_function(th_tape *tape, th_tensor *const *inputs, const void *context) {
   const th__planted *planted = context;
   const th__fault *fault = planted->fault;
-  th_tensor *y = planted->check->forward(tape, inputs, planted->check->context);
+  th_tensor *y = planted->base->forward(tape, inputs, planted->base->context);
   for (th_node *node = tape->last; node != NULL && y != NULL; node = node->previous) {
     if (strcmp(node->op->name, fault->op) != 0) continue;
     planted_op *mine = th_tape_alloc(tape, sizeof *mine);
@@ -70,9 +70,14 @@ static th_tensor *planted_function(th_tape *tape, th_tensor *const *inputs, cons
   return y;
 }
 
-void th__plant(const th__fault *fault, th__planted *planted, th_check *check) {
-  *planted = (th__planted){fault, th__fault_case(fault->where)};
-  *check = *planted->check;
+void th__plant_in(const th__fault *fault, const th_check *base, th__planted *planted,
+                  th_check *check) {
+  *planted = (th__planted){fault, base};
+  *check = *base;
   check->forward = planted_function;
   check->context = planted;
+}
+
+void th__plant(const th__fault *fault, th__planted *planted, th_check *check) {
+  th__plant_in(fault, th__fault_case(fault->where), planted, check);
 }
