@@ -62,4 +62,14 @@ static inline void expect_verdict(const th_gradcheck_result *result, th_verdict 
                result->rows[0].detail, th_verdict_name(verdict));
 }
 
+static inline double square(double x) { return x * x; }
+static inline double twice(double x) { return 2 * x; }
+static inline double one(double x) { return x == x ? 1 : 0; }
+static inline double zero(double x) { return x == x ? 0 : 0; }
+static inline double sine(double x) { return sin(x); }
+static inline double cosine(double x) { return cos(x); }
+
+static const double points[4] = {0.3, -1.2, 2.5, 0.7};
+static inline double wrong_at_one_place(double x) { return x == 0.5 ? 2 * x + 1e-2 : 2 * x; }
+
 #endif

@@ -2,15 +2,6 @@
 #include "pointwise.h"
 #include "tensor/alloc.h"
 
-static double square(double x) { return x * x; }
-static double twice(double x) { return 2 * x; }
-static double one(double x) { return x == x ? 1 : 0; }
-static double zero(double x) { return x == x ? 0 : 0; }
-static double sine(double x) { return sin(x); }
-static double cosine(double x) { return cos(x); }
-
-static const double points[] = {0.3, -1.2, 2.5, 0.7};
-
 /* ---- gradients that are wrong ---- */
 
 static double minus_twice(double x) { return -2 * x; }
@@ -64,9 +55,7 @@ Test(checker, error_in_f32_only_is_found) {
   cr_assert_eq(r.rows[1].dtype, TH_F32);
 }
 
-/* One wrong entry among 30000 must show in every projection mode's few directions. */
-static double wrong_at_one_place(double x) { return x == 0.5 ? 2 * x + 1e-2 : 2 * x; }
-
+/* One wrong entry among 30000 must show in the few directions of a projection. */
 Test(checker, projections_see_a_single_wrong_entry) {
   enum { COUNT = 30000 };
   double *x = malloc(COUNT * sizeof *x);
