@@ -64,6 +64,13 @@ static bool try_not_finite(th__case *c) {
   return false;
 }
 
+/* Where nothing should arrive, whatever did is best left without an explanation. */
+static bool try_nothing_wanted(th__case *c) {
+  for (int run = 0; run < c->runs; run++)
+    if (th__grid_largest(&c->evidence[run].want) > 0) return false;
+  return th__case_found(c, TH__BUG_UNKNOWN, TH__NO_NUMBER, "should be 0 everywhere");
+}
+
 /* From exact and simple to fitted. */
 static bool try_all(th__case *c) {
   if (th__try_factor(c) || th__try_transpose(c) || th__try_slice(c) || th__try_rotation(c) ||
@@ -185,7 +192,7 @@ static void describe_unknown(th__case *c) {
 }
 
 static void search(th__case *c) {
-  if (try_not_finite(c) || th__try_shape(c)) return;
+  if (try_not_finite(c) || th__try_shape(c) || try_nothing_wanted(c)) return;
   if (try_all(c)) return;
   for (int axis = 0; axis < c->evidence[0].want.ndim; axis++) {
     ptrdiff_t only = only_index(c, 0, axis);

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct finder {
   th__calc *calc;
@@ -23,12 +24,13 @@ static const th__target *forward_value(const finder *f, const char *name) {
 
 /* ---- names that look like claims and are none ---- */
 
-/* At most one letter changed, added, left out, or of another case. */
+/* The same but for the case of letters, or, in longer names, for one letter. */
 static bool nearly_equal(const char *a, const char *b) {
+  if (strcasecmp(a, b) == 0) return true;
+  if (strlen(a) < 3 || strlen(b) < 3) return false;
   while (*a != '\0' && *a == *b) a++, b++;
   size_t p = strlen(a), q = strlen(b);
   while (p > 0 && q > 0 && a[p - 1] == b[q - 1]) p--, q--;
-  if (p == 1 && q == 1 && tolower((unsigned char)*a) == tolower((unsigned char)*b)) return true;
   return p + q == 1 || (p == 1 && q == 1);
 }
 
@@ -36,7 +38,7 @@ static const char *near_value(const finder *f, const char *name) {
   for (int i = 0; i < f->facts->loss; i++) {
     const th__statement *s = &f->program->statements[i];
     for (int t = 0; s->kind == TH__ASSIGN && t < s->count; t++)
-      if (strlen(name) > 1 && nearly_equal(s->targets[t].name, name)) return s->targets[t].name;
+      if (nearly_equal(s->targets[t].name, name)) return s->targets[t].name;
   }
   return NULL;
 }

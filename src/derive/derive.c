@@ -111,7 +111,7 @@ static void report_disagreement(check *k, const th__draw *draw, const th__vertex
 /* The true gradients of one draw, proven as far as the budget goes. */
 static bool prove(check *k, th__draw *draw) {
   int checked = 0, wanted = 0;
-  for (int i = 0; i < draw->graph.count; i++) wanted += draw->graph.vertices[i]->wanted;
+  for (int i = 0; i <= draw->end->index; i++) wanted += draw->graph.vertices[i]->wanted;
   const th__vertex *fault = th__proof_find_fault(draw, &k->proof_budget, &checked);
   if (fault != NULL) report_disagreement(k, draw, fault);
   k->report->values = wanted;
@@ -128,22 +128,26 @@ static void report_faults(check *k, const th__draw *draw) {
   if (fault->message[0] != '\0' && k->report->fault.message[0] == '\0') refuse(k, fault, TH__ERROR);
 }
 
-static bool run_draw(check *k, th__draw *draw, const th__trial_record *record) {
-  if (!th__draw_forward(draw) || !th__draw_reverse(draw)) {
-    refuse(k, &draw->calc.fault, TH__ERROR);
-    return false;
-  }
-  if (!prove(k, draw)) return false;
-  if (!th__draw_claims(draw)) {
-    refuse(k, &draw->calc.fault, TH__ERROR);
-    return false;
-  }
+typedef enum run { DONE, DROPPED, STOPPED } run;
+
+/* What stops a draw at the given sizes stops everything; at other sizes, chosen here and not by the
+ * author, only that draw. */
+static run stop(check *k, const th__draw *draw, const th__trial_record *record) {
+  if (record->varied) return DROPPED;
+  refuse(k, &draw->calc.fault, TH__ERROR);
+  return STOPPED;
+}
+
+static run run_draw(check *k, th__draw *draw, const th__trial_record *record) {
+  if (!th__draw_forward(draw) || !th__draw_reverse(draw)) return stop(k, draw, record);
+  if (!prove(k, draw)) return STOPPED;
+  if (!th__draw_claims(draw)) return stop(k, draw, record);
   if (!record->varied) report_faults(k, draw);
   if (draw->unit_upstream && k->report->note[0] == '\0')
     snprintf(k->report->note, sizeof k->report->note,
              "the loss is one number and its own gradient is not used: it is taken as 1");
   th__court_hear(&k->court, draw, record);
-  return true;
+  return DONE;
 }
 
 /* The first draws have the given sizes, the others what else fits. */
@@ -152,7 +156,6 @@ static bool make_draw(check *k, int number, int given_draws) {
   if (number >= given_draws) {
     const th__jitter *jitter = &k->jitters[(number - given_draws) % k->jitter_count];
     record = (th__trial_record){true, jitter->unequal, jitter->related, false, jitter->sizes};
-    k->report->sizes_varied++;
   }
   th__draw *draw = th__alloc(sizeof *draw);
   if (draw == NULL) {
@@ -161,15 +164,16 @@ static bool make_draw(check *k, int number, int given_draws) {
     return false;
   }
   th__draw_start(draw, &k->derivation, number, scale_of(number), record.sizes);
-  bool good = run_draw(k, draw, &record);
-  if (good && k->court.kept_count < TH__KEPT_DRAWS)
+  run how = run_draw(k, draw, &record);
+  if (how == DONE && k->court.kept_count < TH__KEPT_DRAWS)
     k->court.kept[k->court.kept_count++] = draw;
   else {
     th__draw_free(draw);
     th__free(draw);
   }
-  k->report->draws += good;
-  return good;
+  k->report->draws += how == DONE;
+  k->report->sizes_varied += how == DONE && record.varied;
+  return how != STOPPED;
 }
 
 /* False when the draws could not be finished; then nothing is judged. */
@@ -177,8 +181,7 @@ static bool run_draws(check *k) {
   int given_draws = k->draws < 3 ? 1 : 2;
   if (!make_draw(k, 0, given_draws)) return false;
   int varied = k->fixed_sizes ? 0 : k->draws - given_draws;
-  if (varied > 0)
-    k->jitter_count = th__sizes_vary(&k->calc, &k->derivation, k->given, varied, k->jitters);
+  if (varied > 0) k->jitter_count = th__sizes_vary(&k->calc, k->court.kept[0], varied, k->jitters);
   if (k->jitter_count == 0) given_draws = k->draws;
   for (int i = 1; i < k->draws; i++)
     if (!make_draw(k, i, given_draws)) return false;

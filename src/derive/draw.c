@@ -152,6 +152,8 @@ bool th__draw_forward(th__draw *draw) {
   th__evaluator ev = th__draw_evaluator(draw, d->facts.loss);
   draw->end = th__evaluate(&ev, loss->value);
   draw->calc.place = loss->place;
+  draw->forward_elements = draw->calc.elements;
+  draw->forward_work = draw->calc.work;
   return draw->end != NULL && check_finite(draw) && make_upstream(draw, loss->value);
 }
 

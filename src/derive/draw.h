@@ -38,7 +38,9 @@ typedef struct th__draw {
   const ptrdiff_t *sizes; /* of facts.sizes, in this draw */
   th__vertex *end;        /* the argument of loss */
   const th__array *upstream;
-  bool unit_upstream; /* a scalar loss whose own gradient nobody uses: taken as 1 */
+  bool unit_upstream;         /* a scalar loss whose own gradient nobody uses: taken as 1 */
+  ptrdiff_t forward_elements; /* what the forward pass used */
+  double forward_work;
   th__outcome *outcomes;
   th__fault helper_fault; /* the first one in a line after loss that is no claim */
 } th__draw;

@@ -108,7 +108,7 @@ static th__result hear_given(th__court *court, th__draw *draw, int claim) {
   th__comparison how = th__compare(&draw->calc, o->truth, o->given);
   if (o->truth->count == 0 && how.got != NULL) return TH__UNJUDGED;
   bool off = how.wrong > 0, kinks = off && only_kinks(draw, o, &how);
-  enter_errors(court, claim, draw, &how, off && !kinks);
+  if (!kinks) enter_errors(court, claim, draw, &how, off);
   if (how.shape == TH__SHAPE_STRETCHED && !off && strstr(f->note, "shape") == NULL)
     note(f->note, "has shape %s and is read as %s", TH__SHAPE_OF(o->given), TH__SHAPE_OF(o->truth));
   return !off ? TH__EQUAL_TO_TRUTH : kinks ? TH__KINKED : TH__OFF;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { TRIES = 60, MAX_FOUND = 24, LARGEST = 4096 };
+enum { TRIES = 60, MAX_FOUND = 24, LARGEST = 4096, SMALL = 8 };
 
 typedef struct search {
   th__calc *calc;
@@ -10,7 +10,9 @@ typedef struct search {
   const ptrdiff_t *given;
   int count; /* of sizes */
   uint64_t random;
-  double budget; /* operations that trial runs may still take */
+  double budget;      /* operations that trial runs may still take */
+  ptrdiff_t elements; /* limits of one trial run */
+  double work;
   int found_count;
   th__jitter found[MAX_FOUND];
   int kept[MAX_FOUND]; /* relations that each of them keeps */
@@ -52,11 +54,13 @@ static void relations(const search *s, const ptrdiff_t *sizes, th__jitter *jitte
 
 /* ---- trial runs ---- */
 
-/* Whether the forward pass runs with these sizes. */
+/* Whether the forward pass runs with these sizes, without becoming much larger. */
 static bool fits(search *s, const ptrdiff_t *sizes) {
   if (s->budget <= 0) return false;
   th__draw draw;
   th__draw_start(&draw, s->derivation, 0, 1, sizes);
+  draw.calc.limits.elements = s->elements;
+  draw.calc.limits.work = s->work;
   bool good = th__draw_forward(&draw);
   s->budget -= draw.calc.work + 1e4;
   th__draw_free(&draw);
@@ -96,7 +100,14 @@ static ptrdiff_t in_proportion(search *s, const ptrdiff_t *sizes, const int *ord
   return 0;
 }
 
-/* All sizes anew, in random order: some in proportion to others, the rest a little larger. */
+/* A size of its own: small ones grow, so that they leave special values behind; large ones shrink. */
+static ptrdiff_t alone(search *s, ptrdiff_t given) {
+  if (given <= SMALL) return given + 1 + below(s, s->count + 3);
+  ptrdiff_t least = given / 3 > SMALL / 2 ? given / 3 : SMALL / 2;
+  return least + below(s, given - least);
+}
+
+/* All sizes anew, in random order: some in proportion to others. */
 static void propose(search *s, ptrdiff_t *sizes, int *order) {
   for (int i = 0; i < s->count; i++) order[i] = i;
   for (int i = s->count - 1; i > 0; i--) {
@@ -108,8 +119,7 @@ static void propose(search *s, ptrdiff_t *sizes, int *order) {
   for (int k = 0; k < s->count; k++) {
     int i = order[k];
     ptrdiff_t size = follow ? in_proportion(s, sizes, order, k, i) : 0;
-    sizes[i] = size > 0 ? size : s->given[i] + 1 + below(s, s->count + 3);
-    if (sizes[i] > LARGEST) sizes[i] = s->given[i];
+    sizes[i] = size > 0 ? size : alone(s, s->given[i]);
   }
 }
 
@@ -151,15 +161,18 @@ static void sort_by_kept(search *s) {
     }
 }
 
-int th__sizes_vary(th__calc *c, const th__derivation *derivation, const ptrdiff_t *given, int room,
-                   th__jitter *found) {
+int th__sizes_vary(th__calc *c, const th__draw *first, int room, th__jitter *found) {
+  const th__derivation *derivation = first->derivation;
+  const ptrdiff_t *given = first->sizes;
   search *s = th__calc_alloc(c, sizeof *s);
   int count = derivation->facts.size_count;
   ptrdiff_t *sizes = th__calc_alloc(c, (size_t)(count + 1) * sizeof *sizes);
   int *order = th__calc_alloc(c, (size_t)(count + 1) * sizeof *order);
   if (s == NULL || sizes == NULL || order == NULL || count == 0 || room == 0) return 0;
   *s = (search){.calc = c, .derivation = derivation, .given = given, .count = count};
-  s->budget = 1e8;
+  s->budget = derivation->limits.work / 5;
+  s->elements = 4 * first->forward_elements + 5000;
+  s->work = 4 * first->forward_work + 1e5;
   for (int i = 0; i < TRIES && s->found_count < MAX_FOUND; i++) {
     propose(s, sizes, order);
     try_sizes(s, sizes);

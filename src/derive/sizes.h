@@ -11,9 +11,9 @@ typedef struct th__jitter {
   bool related;           /* and sizes of which one is a multiple of the other stay so (d = 2 h) */
 } th__jitter;
 
-/* Up to `room` sets of sizes for which the forward pass fits, different from what is given and from
- * each other; those that keep more relations come first. Returns how many. Memory is the calc's. */
-int th__sizes_vary(th__calc *c, const th__derivation *derivation, const ptrdiff_t *given, int room,
-                   th__jitter *found);
+/* Up to `room` sets of sizes for which the forward pass of `first` (a draw with the given sizes) fits
+ * too, different from what is given and from each other; those that keep more relations come first.
+ * Returns how many. Memory is the calc's. */
+int th__sizes_vary(th__calc *c, const th__draw *first, int room, th__jitter *found);
 
 #endif

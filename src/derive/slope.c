@@ -1,5 +1,6 @@
 #include "derive/slope.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "tensor/alloc.h"
@@ -32,6 +33,16 @@ static th__number moved_loss(th__trial *trial, const th__vertex *x, const th__nu
   return sum;
 }
 
+/* What rounding alone may change in L. Below a certain step it is all that a difference shows. */
+static double rounding(const th__draw *draw) {
+  double sum = 0;
+  for (ptrdiff_t i = 0; i < draw->upstream->count; i++) {
+    double g = (double)fabsl(draw->upstream->v[i]);
+    sum += g * (draw->end->value->e[i] + (double)(LDBL_EPSILON * fabsl(draw->end->value->v[i])));
+  }
+  return sum;
+}
+
 /* Differences with steps that halve, and in row k of the table their k-th extrapolation to step 0;
  * the best entry is the one that differs least from its neighbours (Ridders 1982). */
 enum { ROWS = 26 };
@@ -50,6 +61,7 @@ th__number th__slope(th__trial *trial, const th__vertex *x, const th__number *di
   if (trial->values == NULL) return (th__number)NAN;
   th__number row[ROWS], before[ROWS] = {0}, best = (th__number)NAN;
   th__number step = 0.1L, here = side == TH__BOTH ? 0 : moved_loss(trial, x, direction, 0);
+  double noise = rounding(trial->draw);
   *error = (double)INFINITY;
   for (int i = 0; i < ROWS; i++, step /= 2) {
     row[0] = difference(trial, x, direction, side, step, here);
@@ -57,6 +69,7 @@ th__number th__slope(th__trial *trial, const th__vertex *x, const th__number *di
     for (int k = 1; k <= i; k++, power *= factor) {
       row[k] = (row[k - 1] * power - before[k - 1]) / (power - 1);
       double away = (double)fmaxl(fabsl(row[k] - row[k - 1]), fabsl(row[k] - before[k - 1]));
+      away += noise / (double)step;
       if (away < *error) {
         *error = away;
         best = row[k];
@@ -94,14 +107,6 @@ static th__number *random_direction(th__draw *draw, const th__vertex *x) {
   return direction;
 }
 
-/* What rounding in the forward pass alone does to a difference with a step of 1e-4. */
-static double noise(const th__draw *draw) {
-  double sum = 0;
-  for (ptrdiff_t i = 0; i < draw->upstream->count; i++)
-    sum += (double)fabsl(draw->upstream->v[i]) * draw->end->value->e[i];
-  return 1e4 * sum;
-}
-
 static bool agrees(th__trial *trial, const th__vertex *x) {
   const th__array *g = x->gradient;
   th__number *direction = random_direction(trial->draw, x);
@@ -116,8 +121,7 @@ static bool agrees(th__trial *trial, const th__vertex *x) {
   }
   th__number numeric = th__slope(trial, x, direction, TH__BOTH, &error);
   if (isnan(numeric) || !isfinite(along)) return true; /* the differences cannot tell */
-  return (double)fabsl(numeric - along) <=
-         100 * error + 1e-7 * size + 10 * bound + noise(trial->draw) + 1e-300;
+  return (double)fabsl(numeric - along) <= 100 * error + 1e-7 * size + 10 * bound + 1e-300;
 }
 
 const th__vertex *th__proof_find_fault(th__draw *draw, double *budget, int *checked) {

@@ -33,7 +33,7 @@ bool th__try_factor(th__case *c) {
   double shown = TH__NO_NUMBER;
   bool zero = true;
   for (int run = 0; run < c->runs; run++) {
-    if (isnan(shown)) shown = f[run];
+    if (isnan(shown) || fabs(shown - 1) <= 10 * c->slack) shown = isnan(f[run]) ? shown : f[run];
     if (f[run] != 0 && !isnan(f[run])) zero = false;
   }
   if (isnan(shown)) return false;
