@@ -62,11 +62,14 @@ static void tiles_of(const th__product *p, ptrdiff_t wanted, ptrdiff_t least, cu
 
 /* Large tiles if they give enough pieces, smaller ones if not. */
 static void cut_into_tiles(const th__product *p, ptrdiff_t wanted, cut *c) {
+  static const struct {
+    ptrdiff_t side, enough;
+  } tiles[] = {{256, 4}, {192, 4}, {128, 4}, {64, 2}, {32, 2}};
   ptrdiff_t side_by_side = p->sum ? 1 : c->batch;
-  for (ptrdiff_t least = LARGEST_TILE; least >= LEAST_TILE; least /= 2) {
-    ptrdiff_t enough = least >= MIDDLE_TILE ? 4 : 2;
-    tiles_of(p, wanted, least, c);
-    if (c->tiles * side_by_side >= (enough < wanted ? enough : wanted)) return;
+  for (int i = 0; i < 5; i++) {
+    ptrdiff_t enough = tiles[i].enough < wanted ? tiles[i].enough : wanted;
+    tiles_of(p, wanted, tiles[i].side, c);
+    if (c->tiles * side_by_side >= enough) return;
   }
 }
 
