@@ -44,6 +44,7 @@ caught ops "tests no op" "touch tests/ops/test_none.c"
 
 caught source "left open" "echo '/* TO''DO */' >>src/tensor/shape.c"
 caught source "421 lines" "seq -f '/* %.0f */' 421 >src/tensor/long.c"
+caught source "dead link: absent.md" "echo '[a](absent.md#here)' >>docs/none.md"
 caught source "not called test_*.c" "echo 'Test(a, b) {}' >tests/ops/softmax.c"
 
 # Objects of two floors, the lower of which does all that it must not.

@@ -1,5 +1,5 @@
 # ctest: quick
-# Nothing is left open, no file is longer than one sitting, no test lies outside what ctest runs.
+# Nothing is left open, no file is longer than one sitting, no test lies outside what ctest runs, no link is dead.
 . "$(dirname "$0")/lib.sh"
 
 longest=420
@@ -23,5 +23,12 @@ while read -r file; do
 done <<FILES
 $(grep -rlE '^(Test|ParameterizedTest|Theory)\(' tests --include='*.c' | grep -vE '/test_[^/]*$')
 FILES
+
+for file in *.md docs/*.md; do
+  [ -f "$file" ] || continue
+  for link in $(grep -oE '\]\([^) ]+\)' "$file" | sed 's/^](//; s/)$//; s/#.*//' | grep -vE '^([a-z]+:|$)'); do
+    [ -e "$(dirname "$file")/$link" ] || finding "$file: dead link: $link"
+  done
+done
 
 verdict
