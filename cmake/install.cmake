@@ -2,7 +2,7 @@
 
 include(CMakePackageConfigHelpers)
 
-install(FILES src/tapehead.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES src/tapehead.h src/tapehead_criterion.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS tapehead_shared tapehead_static EXPORT tapehead-targets)
 if(TARGET tapehead_command)
   install(TARGETS tapehead_command)

@@ -613,6 +613,24 @@ TH_API th_status th_gradcheck(th_function *function, th_tensor *const *inputs, i
 TH_API th_status th_gradcheck_case(const th_check *check, const th_gradcheck_options *options,
                                    th_gradcheck_result *result, th_error *error);
 
+/* Checks a case and, if it fails, looks for the smallest shapes that end with the same verdict: axes of
+ * one length are lowered together, as are the limits of ids and labels that equal it; shapes that the
+ * function refuses are passed over. *smallest is the case, and *result what it gives; if nothing fails,
+ * the case as it was. */
+TH_API th_status th_gradcheck_shrink(const th_check *check, const th_gradcheck_options *options,
+                                     th_check *smallest, th_gradcheck_result *result,
+                                     th_error *error);
+
+/* The same for a case that is made from four sizes: fills in check->forward, context, input_count and
+ * inputs. The context may point to *sizes. *sizes is lowered. */
+typedef struct th_case_sizes {
+  ptrdiff_t batch, length, heads, width;
+} th_case_sizes;
+typedef void th_case_maker(const th_case_sizes *sizes, th_check *check);
+TH_API th_status th_gradcheck_shrink_sized(th_case_maker *maker, th_case_sizes *sizes,
+                                           const th_gradcheck_options *options,
+                                           th_gradcheck_result *result, th_error *error);
+
 /* ---- 10. Your own operation ---------------------------------------------------------------- */
 
 /* One recorded operation: inputs, output, what was saved. */

@@ -12,6 +12,7 @@
  *   judge.c      one claimed gradient against one measured derivative
  *   precision.c  the f32 backward against the f64 backward
  *   diagnosis.c  the mistake in a wrong gradient, named (with jacobian.c, structure.c, locate.c)
+ *   shrink.c     the smallest case that still fails
  *   gradcheck.c  the whole check, and the public functions */
 #ifndef TH_AUTOGRAD_GRADCHECK_H
 #define TH_AUTOGRAD_GRADCHECK_H

@@ -72,6 +72,7 @@ th_status th__spoil_last_row(th__spoiled *s) {
 th_status th__spoil_swap_heads(th__spoiled *s) {
   const th_tensor *x = th_node_input(s->node, s->input);
   ptrdiff_t inner = 1, heads = th__dim(x, 1);
+  if (heads < 2) return TH_OK;
   for (int i = 2; i < x->ndim; i++) inner *= x->shape[i];
   for (ptrdiff_t b = 0; b < x->shape[0]; b++) {
     double *first = s->delta + b * heads * inner, *second = first + inner;
