@@ -159,6 +159,13 @@ Test(multi_head_attention, rejects) {
   bad.bv = th_input(tape, TH_F32, TH_SHAPE(6), NULL);
   expect_rejected(tape, x, x, &bad, 3, TH_ERR_SHAPE, "[6]");
   bad = good;
+  bad.bo = th_input(tape, TH_F32, TH_SHAPE(6), NULL); /* the last step fails: no weights either */
+  th_tensor *weights = x;
+  th_attention_options options = {.weights = &weights};
+  cr_assert_null(th_multi_head_attention(tape, x, x, &bad, 3, &options));
+  expect_error(tape, TH_ERR_SHAPE, "linear");
+  cr_assert_null(weights);
+  bad = good;
   bad.wv = NULL;
   expect_rejected(tape, x, x, &bad, 3, TH_ERR_VALUE, "NULL");
   th_tape_free(tape);

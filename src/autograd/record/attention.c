@@ -25,7 +25,8 @@ typedef struct call {
   const th_tensor *q, *k, *v; /* inputs */
   const th_tensor *y, *dy;    /* in memory order, [B, n_q, H, d_v] */
   th_tensor *dq, *dk, *dv;    /* NULL where not wanted */
-  const th_tensor *room, *p;  /* [workers, ..]: for the kernels; for weights that nobody saves */
+  char *room;                 /* of each worker: the kernel's, then weights that nobody saves */
+  size_t room_bytes;          /* of one worker */
 } call;
 
 static call new_call(const saved *s, const th_tensor *q, const th_tensor *k, const th_tensor *v,
@@ -80,7 +81,18 @@ static void *output_at(const th_tensor *x, ptrdiff_t b, ptrdiff_t h) {
 static void *weights_at(const call *c, ptrdiff_t b, ptrdiff_t h, ptrdiff_t i) {
   return th__at(c->saved->p, ((b * c->heads + h) * c->head.n_q + i) * c->head.n_k);
 }
-static void *room_of(const th_tensor *x, int worker) { return th__at(x, worker * x->strides[0]); }
+static void *room_of(const call *c, int worker) { return c->room + (size_t)worker * c->room_bytes; }
+
+static bool make_room(th_tape *tape, call *c, int workers, ptrdiff_t elements) {
+  c->room_bytes = ((size_t)elements * th_dtype_size(c->q->dtype) + 63) / 64 * 64;
+  c->room = th_tape_alloc(tape, (size_t)workers * c->room_bytes);
+  return c->room != NULL;
+}
+
+static void *spare_weights(const call *c, int worker) {
+  size_t offset = (size_t)th__attention_room(&c->head, false) * th_dtype_size(c->q->dtype);
+  return (char *)room_of(c, worker) + offset;
+}
 
 /* ---- forward: an item is a chunk of the queries of one head ---- */
 
@@ -90,10 +102,10 @@ static void forward_items(const void *context, ptrdiff_t begin, ptrdiff_t end, i
     ptrdiff_t from = item % c->chunks * c->chunk, to = from + c->chunk;
     ptrdiff_t h = item / c->chunks % c->heads, b = item / c->chunks / c->heads;
     th__attention_head head = head_at(c, b, h);
-    void *p = head.save ? weights_at(c, b, h, from) : room_of(c->p, worker);
+    void *p = head.save ? weights_at(c, b, h, from) : spare_weights(c, worker);
     TH__CALL(c->q->dtype, attention_fwd, &head, from, to < head.n_q ? to : head.n_q,
              rows_at(c->q, b, h), rows_at(c->k, b, h / c->group), rows_at(c->v, b, h / c->group), p,
-             output_at(c->y, b, h), room_of(c->room, worker));
+             output_at(c->y, b, h), room_of(c, worker));
   }
 }
 
@@ -103,9 +115,8 @@ static bool forward(th_tape *tape, call *c) {
   ptrdiff_t queries = c->chunk < h->n_q ? c->chunk : h->n_q;
   ptrdiff_t grain = th__grain(cost(c, queries, h->d_k + h->d_v, 4));
   int workers = th__workers(count, grain);
-  c->room = th_output(tape, c->q->dtype, TH_SHAPE(workers, th__attention_room(h, false)));
-  if (!h->save) c->p = th_output(tape, c->q->dtype, TH_SHAPE(workers, h->block * h->n_k));
-  if (c->room == NULL || (!h->save && c->p == NULL)) return false;
+  ptrdiff_t spare = h->save ? 0 : h->block * h->n_k;
+  if (!make_room(tape, c, workers, th__attention_room(h, false) + spare)) return false;
   th__parallel_workers(count, grain, workers, forward_items, c);
   return true;
 }
@@ -122,7 +133,7 @@ static void backward_items(const void *context, ptrdiff_t begin, ptrdiff_t end, 
       TH__CALL(c->q->dtype, attention_bwd, &head, rows_at(c->q, b, h), rows_at(c->k, b, key_head),
                rows_at(c->v, b, key_head), weights_at(c, b, h, 0), output_at(c->dy, b, h),
                rows_at(c->dq, b, h), rows_at(c->dk, b, key_head), rows_at(c->dv, b, key_head),
-               room_of(c->room, worker));
+               room_of(c, worker));
     }
   }
 }
@@ -150,8 +161,7 @@ static th_status backward(th_node *node) {
   ptrdiff_t grain = th__grain(cost(&c, c.group * h->n_q, 2 * (h->d_k + h->d_v), 3));
   if (!items_apart(node)) grain = count;
   int workers = th__workers(count, grain);
-  c.room = th_output(y->tape, y->dtype, TH_SHAPE(workers, th__attention_room(h, true)));
-  if (c.room == NULL) return TH_ERR_MEMORY;
+  if (!make_room(y->tape, &c, workers, th__attention_room(h, true))) return TH_ERR_MEMORY;
   th__parallel_workers(count, grain, workers, backward_items, &c);
   return TH_OK;
 }
@@ -195,9 +205,9 @@ static bool scale_of(th_tape *tape, const th_attention_options *options, ptrdiff
   return false;
 }
 
-/* Checked inputs -> the node's output in memory order, [B, n_q, H, d_v]. */
+/* Checked inputs -> the node's output in memory order, [B, n_q, H, d_v], and the weights if kept. */
 static th_tensor *attend(th_tape *tape, th_tensor *const *in, const th_attention_options *options,
-                         double scale) {
+                         double scale, th_tensor **weights) {
   const th_tensor *q = in[0], *k = in[1], *v = in[2];
   const th__attention_shape shape = {q->shape[0], q->shape[1], q->shape[2], k->shape[2]};
   bool wanted = th__wanted(tape, 3, in);
@@ -216,9 +226,8 @@ static th_tensor *attend(th_tape *tape, th_tensor *const *in, const th_attention
   call c = new_call(&s, q, k, v, y);
   c.head.fill = options->weights != NULL;
   if (!forward(tape, &c)) return NULL;
-  y = th_record(tape, &th__op_attention, y, in, 3, &s, sizeof s);
-  if (y != NULL && options->weights != NULL) *options->weights = p;
-  return y;
+  *weights = p;
+  return th_record(tape, &th__op_attention, y, in, 3, &s, sizeof s);
 }
 
 th_tensor *th_attention(th_tape *tape, th_tensor *q, th_tensor *k, th_tensor *v,
@@ -233,6 +242,8 @@ th_tensor *th_attention(th_tape *tape, th_tensor *q, th_tensor *k, th_tensor *v,
     return NULL;
   th_tensor *in[] = {th__dense_rows(tape, q), th__dense_rows(tape, k), th__dense_rows(tape, v)};
   if (in[0] == NULL || in[1] == NULL || in[2] == NULL) return NULL;
-  th_tensor *y = attend(tape, in, options, scale);
-  return y == NULL ? NULL : th_transpose(tape, y, 1, 2);
+  th_tensor *weights = NULL, *y = attend(tape, in, options, scale, &weights);
+  if (y != NULL) y = th_transpose(tape, y, 1, 2);
+  if (y != NULL && options->weights != NULL) *options->weights = weights;
+  return y;
 }

@@ -67,7 +67,9 @@ th_tensor *th_multi_head_attention(th_tape *tape, th_tensor *x, th_tensor *memor
   th_tensor *k = project(tape, memory, w->wk, w->bk, heads);
   th_tensor *v = project(tape, memory, w->wv, w->bv, heads);
   th_tensor *joined = th_merge_heads(tape, th_attention(tape, q, k, v, options));
-  return th_linear(tape, joined, w->wo, w->bo);
+  th_tensor *y = th_linear(tape, joined, w->wo, w->bo);
+  if (y == NULL && options != NULL && options->weights != NULL) *options->weights = NULL;
+  return y;
 }
 
 /* ---- checks ---- */
