@@ -19,7 +19,8 @@ step() { echo "--- $*"; }
 step install
 cmake --install "$build" --prefix "$prefix" >"$folder/log"
 [ -f "$prefix/include/tapehead.h" ]
-[ "$(find "$prefix/include" -type f | wc -l)" -eq 1 ]
+[ -f "$prefix/include/tapehead_criterion.h" ]
+[ "$(find "$prefix/include" -type f | wc -l)" -eq 2 ]
 
 step find_package
 cmake -S "$consumer" -B "$folder/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DEXPECTED_VERSION="$version" \
