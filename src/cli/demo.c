@@ -47,7 +47,7 @@ static double now(void) {
 
 static int show_checks(th__demo *demo, FILE *out) {
   th_error error;
-  fprintf(out, "(a) Gradients against finite differences (f64), and f32 against f64\n\n");
+  fprintf(out, "(a) Gradients: f64 against finite differences, f32 against f64\n\n");
   if (th__demo_run_checks(demo, &error) != TH_OK) return cli_error("demo", "%s", error.message);
   for (int i = 0, j; i < demo->check_count; i = j) {
     const th__demo_check *first = &demo->checks[i];
@@ -57,12 +57,12 @@ static int show_checks(th__demo *demo, FILE *out) {
     for (j = i; j < demo->check_count && strcmp(demo->checks[j].op, first->op) == 0; j++) {
       const th__demo_check *c = &demo->checks[j];
       f64 = c->f64_rel_error <= f64 ? f64 : c->f64_rel_error;
-      f32 = c->f32_rel_error <= f32 ? f32 : c->f32_rel_error;
+      f32 = c->f32_abs_error <= f32 ? f32 : c->f32_abs_error;
       compared += c->compared;
       failed += !th_verdict_ok(c->verdict);
     }
     fprintf(out,
-            "    %-22s %2d cases, %6td entries: %s; largest relative error %.1e (f64), %.1e (f32)\n",
+            "    %-21s %2d cases, %6td entries: %s; f64 to %.1e relative, f32 to %.1e absolute\n",
             first->op, j - i, compared, failed == 0 ? "all right" : "WRONG", f64, f32);
   }
   fprintf(out, "\n");

@@ -13,9 +13,11 @@ static void take_rows(th__demo_check *check, const th_gradcheck_result *result) 
   check->verdict = result->verdict;
   for (int i = 0; i < result->row_count; i++) {
     const th_gradcheck_row *row = &result->rows[i];
-    double *worst = row->dtype == TH_F32 ? &check->f32_rel_error : &check->f64_rel_error;
+    bool f32 = row->dtype == TH_F32;
+    double *worst = f32 ? &check->f32_abs_error : &check->f64_rel_error;
+    double error = f32 ? row->max_abs_error : row->max_rel_error;
     check->compared += row->compared;
-    if (!(row->max_rel_error <= *worst)) *worst = row->max_rel_error; /* NaN stays */
+    if (!(error <= *worst)) *worst = error; /* NaN stays */
   }
 }
 

@@ -12,7 +12,8 @@ typedef struct th__demo_check {
   th_verdict verdict;
   ptrdiff_t compared;   /* gradient entries and projections compared, f64 and f32 */
   double f64_rel_error; /* largest, against finite differences */
-  double f32_rel_error; /* largest, against f64 */
+  double f32_abs_error; /* largest, against f64; judged by an error bound, which is relative to the
+                           terms that are added, since a sum of them may be 0 */
 } th__demo_check;
 
 enum { TH__DEMO_CHECKS = 64 };

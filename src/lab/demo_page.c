@@ -1,7 +1,6 @@
 /* demo_page.c: the report folder: data, pictures and one page that shows them all. */
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -35,7 +34,7 @@ static void write_json(writer *w, const char *name, json_t *document) {
     write_file(w, name, text, strlen(text));
   else if (w->status == TH_OK)
     w->status = th__error_memory(w->error, name, 0);
-  free(text);
+  th__free(text);
 }
 
 /* Text collected in memory, then written; `fill` prints it. */
@@ -52,7 +51,7 @@ static void write_text(writer *w, const char *name, const th__demo *demo, fill_t
     write_file(w, name, text, size);
   else if (w->status == TH_OK)
     w->status = th__error_memory(w->error, name, size);
-  free(text);
+  th__free(text);
 }
 
 /* ---- data ---- */
@@ -64,7 +63,7 @@ static json_t *checks_json(const th__demo *demo) {
     json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:I, s:f, s:f}", "op", c->op, "variant",
                                           c->variant, "verdict", th_verdict_name(c->verdict),
                                           "compared", (json_int_t)c->compared, "f64_max_rel_error",
-                                          c->f64_rel_error, "f32_max_rel_error", c->f32_rel_error));
+                                          c->f64_rel_error, "f32_max_abs_error", c->f32_abs_error));
   }
   return json_pack("{s:o, s:i, s:i, s:s}", "checks", list, "passed",
                    demo->check_count - demo->checks_failed, "failed", demo->checks_failed,
@@ -99,7 +98,7 @@ static void put_block(const th__demo *demo, fill_text *fill, const char *tag, FI
     put_escaped(text, size, out);
     fprintf(out, "</%s>\n", tag);
   }
-  free(text);
+  th__free(text);
 }
 
 /* The SVG without its XML declaration, which may not stand inside HTML. */
@@ -116,14 +115,14 @@ static void fill_recall_table(const th__demo *demo, FILE *out) {
 }
 
 static void fill_checks_table(const th__demo *demo, FILE *out) {
-  fprintf(out, "%-40s %-12s %9s %18s %18s\n", "case", "verdict", "compared", "f64 against FD",
-          "f32 against f64");
+  fprintf(out, "%-40s %-12s %9s %18s %18s\n", "case", "verdict", "compared", "f64 relative error",
+          "f32 absolute error");
   for (int i = 0; i < demo->check_count; i++) {
     const th__demo_check *c = &demo->checks[i];
     char name[64];
     snprintf(name, sizeof name, "%s%s%s", c->op, c->variant[0] ? "/" : "", c->variant);
     fprintf(out, "%-40s %-12s %9td %18.1e %18.1e\n", name, th_verdict_name(c->verdict), c->compared,
-            c->f64_rel_error, c->f32_rel_error);
+            c->f64_rel_error, c->f32_abs_error);
   }
 }
 
@@ -179,7 +178,7 @@ static void put_page(const th__demo *demo, char *const *svgs, FILE *out) {
       if (block == NULL) continue;
       th__recall_development(&demo->grid, optim, dk, block);
       if (fclose(block) == 0) fprintf(out, "<pre>%s</pre>\n", text);
-      free(text);
+      th__free(text);
     }
   fprintf(out, "</body></html>\n");
 }
@@ -195,7 +194,7 @@ static void write_page(writer *w, const th__demo *demo, char *const *svgs) {
     write_file(w, "index.html", text, size);
   else if (w->status == TH_OK)
     w->status = th__error_memory(w->error, "index.html", size);
-  free(text);
+  th__free(text);
 }
 
 /* ---- the folder ---- */

@@ -8,6 +8,7 @@
 void *th__alloc(size_t bytes);
 /* The same, zeroed. */
 void *th__alloc_zero(size_t bytes);
+/* Takes memory of the C library as well (open_memstream, json_dumps). NULL is fine. */
 void th__free(void *memory);
 
 /* Requests made so far, by all threads. Tests use it to show that a step makes none. */
