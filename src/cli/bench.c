@@ -15,7 +15,7 @@ typedef struct bench_options {
 
 static const struct argp_option own_options[] = {
     {"shape", KEY_SHAPE, "NAME,...", 0,
-     "micro, toy, chars, small, gpt2-124m: one or several (default: micro,toy,chars)", 0},
+     "micro, toy, chars, small, gpt2-124m: one or several (default micro,toy,chars)", 0},
     {"steps", KEY_STEPS, "N", 0,
      "Steps to time per shape, after three that are not counted (default 20)", 0},
     {0}};
@@ -57,7 +57,8 @@ int command_bench(int argc, char **argv) {
   cli_parse(
       argc, argv, own_options, parse, NULL,
       "Time full training steps (forward, cross-entropy, backward, AdamW) of models in the GPT-2 "
-      "layout, f32, beside the machine's own multiply-add rate.",
+      "layout, f32, beside the machine's own multiply-add rate."
+      "\vExit status: 0 success, 2 usage or bad input.",
       &options);
   if (!cli_check_writable("bench", options.common.json)) return EXIT_USAGE;
   bool table = options.common.json == NULL || strcmp(options.common.json, "-") != 0;

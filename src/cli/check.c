@@ -19,7 +19,7 @@ typedef struct options {
 enum { KEY_DRAWS = 1, KEY_FIXED_SIZES };
 
 static const struct argp_option own_options[] = {
-    {"draws", KEY_DRAWS, "N", 0, "Random points at which each claim is tested (default: 6)", 0},
+    {"draws", KEY_DRAWS, "N", 0, "Random points at which each claim is tested (default 6)", 0},
     {"fixed-sizes", KEY_FIXED_SIZES, 0, 0, "Use only the sizes written in the file", 0},
     {0}};
 

@@ -16,10 +16,10 @@ static const command commands[] = {
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_usage(FILE *stream) {
-  fprintf(stream, "usage: tapehead COMMAND [OPTIONS]\n\n");
+  fprintf(stream, "Usage: tapehead COMMAND [OPTION...]\n\n");
   for (int i = 0; i < COMMANDS; i++)
     fprintf(stream, "  %-10s %s\n", commands[i].name, commands[i].summary);
-  fprintf(stream, "\n'tapehead COMMAND --help' lists a command's options.\n"
+  fprintf(stream, "\n'tapehead COMMAND --help' explains a command and its options.\n"
                   "Exit status: 0 success, 1 a check failed, 2 usage or bad input.\n");
 }
 

@@ -8,9 +8,11 @@
 
 enum { KEY_SEED = 0x1001, KEY_THREADS, KEY_JSON };
 
+/* With the subcommand's default; argp, which prints them, wants them to stay. */
+static char seed_text[64];
 static const struct argp_option common_options[] = {
     {0, 0, 0, 0, "Common options:", -1},
-    {"seed", KEY_SEED, "N", 0, "Seed of everything random", -1},
+    {"seed", KEY_SEED, "N", 0, seed_text, -1},
     {"threads", KEY_THREADS, "N", 0,
      "Threads to use (default: OpenMP's); results do not depend on it", -1},
     {"json", KEY_JSON, "FILE|-", 0, "Write results as JSON; - is standard output", -1},
@@ -61,6 +63,8 @@ void cli_parse(int argc, char **argv, const struct argp_option *own, argp_parser
   common->argc = argc;
   common->argv = argv;
   parsing p = {parser, options, arguments != NULL};
+  snprintf(seed_text, sizeof seed_text, "Seed of everything random (default %llu)",
+           (unsigned long long)common->seed);
   argp_err_exit_status = EXIT_USAGE;
   argp_parse(&argp, argc, argv, 0, 0, &p);
   if (common->threads > 0) th_set_threads(common->threads);

@@ -155,7 +155,8 @@ int command_saturate(int argc, char **argv) {
   cli_parse(argc, argv, own_options, parse, NULL,
             "Measure how sharp the softmax of attention is at random queries and keys, over d_k, "
             "the number of keys and the scale, and what is left of the gradient behind it. "
-            "docs/saturation.md explains each figure.",
+            "docs/saturation.md explains each figure."
+            "\vExit status: 0 success, 2 usage or bad input.",
             &options);
   if (!cli_check_writable("saturate", options.common.json) ||
       !cli_check_writable("saturate", options.csv) || !cli_check_writable("saturate", options.plot))

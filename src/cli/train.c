@@ -45,8 +45,9 @@ typedef struct train_options {
 static const struct argp_option own_options[] = {
     {"task", KEY_TASK, "TASK", 0, "copy, reverse, sort, recall or induction", 0},
     {"text", KEY_TEXT, "FILE", 0, "Instead of a task: predict the next byte of this file", 0},
-    {"scale", KEY_SCALE, "S", 0, "What multiplies q.k: none, sqrt (default), dk or a number", 0},
-    {"dk", KEY_DK, "N", 0, "Width of queries and keys per head (default: d-model / heads)", 0},
+    {"scale", KEY_SCALE, "S", 0,
+     "What multiplies q.k: none, sqrt (1/sqrt(d_k), the default), dk (1/d_k) or a number", 0},
+    {"dk", KEY_DK, "N", 0, "Width of queries and keys per head (default d-model / heads)", 0},
     {"heads", KEY_HEADS, "N", 0, "Heads (default 4)", 0},
     {"layers", KEY_LAYERS, "N", 0, "Layers (default 2)", 0},
     {"d-model", KEY_D_MODEL, "N", 0, "Width of the model (default 64)", 0},
@@ -272,7 +273,8 @@ int command_train(int argc, char **argv) {
   cli_parse(
       argc, argv, own_options, parse, NULL,
       "Train a small GPT (learned positions, causal, feed-forward, tied output) on a toy task made "
-      "from the seed, or to predict the next byte of a text.",
+      "from the seed, or to predict the next byte of a text. docs/training.md explains it."
+      "\vExit status: 0 success, 1 a run diverged, 2 usage or bad input.",
       &options);
   options.train.scale = options.scale.kind;
   options.train.factor = options.scale.factor;
