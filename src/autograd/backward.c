@@ -57,11 +57,11 @@ static bool ensure_grad(th_tape *tape, th_tensor *x) {
     grad->data = memory;
     root->grad = grad;
   }
-  root->grad_arrived = true;
   if (x != root) {
     if (x->grad == NULL && (x->grad = grad_header(tape, x)) == NULL) return false;
     x->grad->data = (char *)root->grad->data + ((char *)x->data - (char *)root->data);
   }
+  root->grad_arrived = true;
   return true;
 }
 
@@ -87,6 +87,7 @@ static void mark_broken(const th_tape *tape) {
 }
 
 static th_status walk(th_tape *tape) {
+  tape->consumed = true; /* also when it fails half-way: what it left behind is no place to start */
   for (th_node *node = tape->last; node != NULL; node = node->previous) {
     th_tensor *output = node->output;
     if (output->grad == NULL) continue; /* the loss does not depend on it */
@@ -98,7 +99,6 @@ static th_status walk(th_tape *tape) {
     }
     if (!output->keeps_grad) recycle(tape, output);
   }
-  tape->consumed = true;
   return TH_OK;
 }
 
