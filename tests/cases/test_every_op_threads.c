@@ -2,13 +2,9 @@
  * zero; and that gradient is added to, not overwritten. */
 #include "every_op.h"
 
-static double start_value(int input, ptrdiff_t i) {
-  return (double)((i + input) % 5 + 1) / 4;
-}
+static double start_value(int input, ptrdiff_t i) { return (double)((i + input) % 5 + 1) / 4; }
 
-static size_t grad_bytes(const th_tensor *x) {
-  return (size_t)x->count * th_dtype_size(x->dtype);
-}
+static size_t grad_bytes(const th_tensor *x) { return (size_t)x->count * th_dtype_size(x->dtype); }
 
 /* Bits of the output, then of each gradient, one after the other; released with free(). */
 static char *run(const trial *t, int threads, bool from_start, size_t *bytes) {
