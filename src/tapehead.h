@@ -102,6 +102,7 @@ TH_API th_tensor *th_tensor_from(th_dtype dtype, int ndim, const ptrdiff_t *shap
 TH_API void th_tensor_free(th_tensor *tensor);
 
 TH_API th_dtype th_tensor_dtype(const th_tensor *tensor);
+/* Sizes of NULL, which a failed operation returns, are 0. */
 TH_API int th_tensor_ndim(const th_tensor *tensor);
 /* Length of one axis; a negative axis counts from the end (-1 is the last). 0 if there is none. */
 TH_API ptrdiff_t th_tensor_dim(const th_tensor *tensor, int axis);

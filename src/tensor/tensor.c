@@ -69,8 +69,8 @@ void th_tensor_free(th_tensor *tensor) {
 /* ---- looking ---- */
 
 th_dtype th_tensor_dtype(const th_tensor *tensor) { return tensor->dtype; }
-int th_tensor_ndim(const th_tensor *tensor) { return tensor->ndim; }
-ptrdiff_t th_tensor_count(const th_tensor *tensor) { return tensor->count; }
+int th_tensor_ndim(const th_tensor *tensor) { return tensor == NULL ? 0 : tensor->ndim; }
+ptrdiff_t th_tensor_count(const th_tensor *tensor) { return tensor == NULL ? 0 : tensor->count; }
 const ptrdiff_t *th_tensor_shape(const th_tensor *tensor) { return tensor->shape; }
 const ptrdiff_t *th_tensor_strides(const th_tensor *tensor) { return tensor->strides; }
 void *th_tensor_data(const th_tensor *tensor) { return tensor->data; }
@@ -81,6 +81,7 @@ th_tensor *th_tensor_grad(const th_tensor *tensor) {
 const char *th_tensor_name(const th_tensor *tensor) { return tensor->name; }
 
 ptrdiff_t th_tensor_dim(const th_tensor *tensor, int axis) {
+  if (tensor == NULL) return 0;
   if (axis < 0) axis += tensor->ndim;
   return axis < 0 || axis >= tensor->ndim ? 0 : tensor->shape[axis];
 }
