@@ -1,5 +1,4 @@
-/* subnormals: does a saturated step take longer than an ordinary one? Softmax and attention, forward
- * and backward, f32, on logits whose gaps are 85 to 100 (e^-88 would be subnormal) against 1 to 10.
+/* subnormals: does a saturated step take longer than an ordinary one? Forward and backward, f32, on logits whose gaps are 85 to 100 (e^-88 would be subnormal) against 1 to 10.
  * Prints the fastest of many runs of each, turn by turn, and their ratio.
  *     bench_subnormals */
 #include <math.h>
@@ -9,7 +8,7 @@
 
 #include "tapehead.h"
 
-enum { ROWS = 512, KEYS = 512, WIDTH = 64, RUNS = 60 };
+enum { ROWS = 512, KEYS = 512, WIDTH = 16, RUNS = 60 };
 
 static double now(void) {
   struct timespec t;
@@ -34,13 +33,14 @@ static double softmax_step(th_tape *tape, const float *x, const float *upstream)
   return now() - start;
 }
 
-/* The same gaps as products: query i is row i of the gaps, keys are unit vectors. */
+/* Keys of width 16 whose first number is the logit of every query. */
 static double attention_step(th_tape *tape, const float *x, const float *upstream) {
-  static float keys[KEYS * KEYS];
-  for (int i = 0; i < KEYS; i++) keys[i * KEYS + i] = 1;
+  static float queries[ROWS * WIDTH], keys[KEYS * WIDTH];
+  for (int i = 0; i < ROWS; i++) queries[i * WIDTH] = 1;
+  for (int i = 0; i < KEYS; i++) keys[i * WIDTH] = x[i];
   th_tape_reset(tape);
-  th_tensor *q = th_input_grad(tape, TH_F32, TH_SHAPE(1, 1, ROWS, KEYS), x);
-  th_tensor *k = th_input_grad(tape, TH_F32, TH_SHAPE(1, 1, KEYS, KEYS), keys);
+  th_tensor *q = th_input_grad(tape, TH_F32, TH_SHAPE(1, 1, ROWS, WIDTH), queries);
+  th_tensor *k = th_input_grad(tape, TH_F32, TH_SHAPE(1, 1, KEYS, WIDTH), keys);
   th_tensor *v = th_input_grad(tape, TH_F32, TH_SHAPE(1, 1, KEYS, WIDTH), upstream);
   th_tensor *dy = th_input(tape, TH_F32, TH_SHAPE(1, 1, ROWS, WIDTH), upstream + KEYS * WIDTH);
   double start = now();
@@ -61,13 +61,24 @@ static double loss_step(th_tape *tape, const float *x, const float *upstream) {
   return now() - start;
 }
 
+static double log_softmax_step(th_tape *tape, const float *x, const float *upstream) {
+  th_tape_reset(tape);
+  th_tensor *in = th_input_grad(tape, TH_F32, TH_SHAPE(ROWS, KEYS), x);
+  th_tensor *dy = th_input(tape, TH_F32, TH_SHAPE(ROWS, KEYS), upstream);
+  double start = now();
+  if (th_backward_from(tape, th_log_softmax(tape, in), dy) != TH_OK) return NAN;
+  return now() - start;
+}
+
 int main(void) {
   static float ordinary[ROWS * KEYS], sharp[ROWS * KEYS], upstream[ROWS * KEYS];
   static const struct {
     const char *name;
     double (*step)(th_tape *tape, const float *x, const float *upstream);
-  } steps[] = {
-      {"softmax", softmax_step}, {"attention", attention_step}, {"cross_entropy", loss_step}};
+  } steps[] = {{"softmax", softmax_step},
+               {"log_softmax", log_softmax_step},
+               {"attention", attention_step},
+               {"cross_entropy", loss_step}};
   fill_gaps(ordinary, 1, 10);
   fill_gaps(sharp, 85, 100);
   for (int i = 0; i < ROWS * KEYS; i++)

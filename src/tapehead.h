@@ -674,7 +674,9 @@ TH_API void *th_tape_alloc(th_tape *tape, size_t bytes);
 /* ---- 11. Threads and the machine ----------------------------------------------------------- */
 
 /* How many threads operations use; 0 returns to the default, OpenMP's (OMP_NUM_THREADS). With the
- * same seed every number of threads gives the same bits. */
+ * same seed every number of threads gives the same bits. On x86, operations and optimisers make every
+ * result below the smallest normal number 0, on each thread and while they run only: saturated weights
+ * would be such numbers, and computing with them can take many times as long (bench/subnormals.c). */
 TH_API th_status th_set_threads(int threads);
 TH_API int th_threads(void);
 

@@ -9,8 +9,13 @@
 static char info[512];
 
 static void fill_info(void) {
-  snprintf(info, sizeof info, "%s, flags \"%s\"; BLAS: %s (%s)", TH_COMPILER, TH_BUILD_FLAGS,
-           openblas_get_config(), openblas_get_corename());
+#if defined(__SSE2__) /* tensor/parallel.c */
+  const char *subnormals = "flushed to 0";
+#else
+  const char *subnormals = "kept";
+#endif
+  snprintf(info, sizeof info, "%s, flags \"%s\"; subnormals: %s; BLAS: %s (%s)", TH_COMPILER,
+           TH_BUILD_FLAGS, subnormals, openblas_get_config(), openblas_get_corename());
 }
 
 const char *th_version(void) { return TH_VERSION_STRING; }
