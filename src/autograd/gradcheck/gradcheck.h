@@ -129,6 +129,7 @@ typedef struct th__line {
   ptrdiff_t entry;
   const double *direction;
   double scale; /* step sizes are powers of two times this */
+  double own;   /* size of the coordinate itself, if it is much smaller; else 0 */
 } th__line;
 
 /* Differences of the loss for one step size. The outputs are subtracted before they are weighted and
@@ -163,12 +164,14 @@ th_status th__sweep(const th__line *line, double analytic, double allowed, th__e
 /* One derivative to be measured. */
 typedef struct th__job {
   int input;
-  ptrdiff_t entry; /* coordinate, or number of the direction */
-  double scale;
+  ptrdiff_t entry;                 /* coordinate, or number of the direction */
+  double scale, own;               /* as in th__line */
   double analytic, doubt, allowed; /* `allowed` includes the doubt */
   th__estimate estimate;
 } th__job;
 
+/* Where along coordinate `entry` of x to look: job->scale and job->own. */
+void th__job_steps(th__job *job, const th_tensor *x, double typical);
 /* directions: NULL for coordinates, else one per job. */
 th_status th__run_jobs(const th__subject *subject, th__job *jobs, ptrdiff_t count,
                        const double *const *directions, th_error *error);

@@ -38,7 +38,8 @@ static void run_jobs(const void *context, ptrdiff_t begin, ptrdiff_t end) {
   }
   for (ptrdiff_t i = begin; i < end && !atomic_load(&b->failed); i++) {
     th__job *j = &b->jobs[i];
-    th__line line = {&worker, j->input, j->entry, b->directions ? b->directions[i] : NULL, j->scale};
+    th__line line = {&worker,  j->input, j->entry, b->directions ? b->directions[i] : NULL,
+                     j->scale, j->own};
     if (th__sweep(&line, j->analytic, j->allowed, &j->estimate, &why) != TH_OK) fail(b, &why);
   }
   th__worker_free(&worker);
@@ -58,6 +59,12 @@ th_status th__run_jobs(const th__subject *subject, th__job *jobs, ptrdiff_t coun
   return TH_OK;
 }
 
+void th__job_steps(th__job *job, const th_tensor *x, double typical) {
+  double own = fabs(((const double *)x->data)[job->entry]);
+  job->scale = own > typical ? ldexp(1, ilogb(own)) : typical;
+  job->own = own > 0 && own < 0x1p-6 * typical ? ldexp(1, ilogb(own)) : 0;
+}
+
 /* Without a claim: every coordinate of one input, as well as it can be measured. */
 th_status th__measure(const th__subject *subject, int input, double allowed, double *values,
                       th_error *error) {
@@ -66,12 +73,8 @@ th_status th__measure(const th__subject *subject, int input, double allowed, dou
   if (jobs == NULL) return th__error_memory(error, "gradcheck", (size_t)x->count * sizeof *jobs);
   double typical = th__step_scale(x, 0);
   for (ptrdiff_t k = 0; k < x->count; k++) {
-    double own = fabs(((const double *)x->data)[k]);
-    jobs[k] = (th__job){.input = input,
-                        .entry = k,
-                        .scale = own > typical ? th__step_scale(x, own) : typical,
-                        .analytic = (double)NAN,
-                        .allowed = allowed};
+    jobs[k] = (th__job){.input = input, .entry = k, .analytic = (double)NAN, .allowed = allowed};
+    th__job_steps(&jobs[k], x, typical);
   }
   th_status status = th__run_jobs(subject, jobs, x->count, NULL, error);
   for (ptrdiff_t k = 0; k < x->count && status == TH_OK; k++) values[k] = jobs[k].estimate.value;

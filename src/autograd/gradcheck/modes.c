@@ -27,11 +27,6 @@ static void tally_jobs(const th__subject *subject, th_gradcheck_row *row, const 
     th__row_verdict(row, TH_VACUOUS, "the loss is constant in this input: no step changed it");
 }
 
-static double step_of(const th_tensor *x, ptrdiff_t entry, double typical) {
-  double own = fabs(((const double *)x->data)[entry]);
-  return own > typical ? th__step_scale(x, own) : typical;
-}
-
 th_status th__check_entries(const th__subject *subject, const th__gradients *gradients,
                             const th__gradients *bound, ptrdiff_t samples,
                             th_gradcheck_row *const *rows, th_error *error) {
@@ -54,13 +49,13 @@ th_status th__check_entries(const th__subject *subject, const th__gradients *gra
     for (ptrdiff_t n = 0; n < count; n++) {
       ptrdiff_t k = entries[n];
       double claimed = gradients->of[i][k], doubt = bound->of[i][k];
-      jobs[starts[i + 1]++] =
-          (th__job){.input = i,
-                    .entry = k,
-                    .scale = step_of(x, k, typical),
-                    .analytic = claimed,
-                    .doubt = doubt,
-                    .allowed = subject->tolerance * fmax(least, fabs(claimed)) + doubt};
+      th__job *job = &jobs[starts[i + 1]++];
+      *job = (th__job){.input = i,
+                       .entry = k,
+                       .analytic = claimed,
+                       .doubt = doubt,
+                       .allowed = subject->tolerance * fmax(least, fabs(claimed)) + doubt};
+      th__job_steps(job, x, typical);
     }
   }
   if (status == TH_OK)

@@ -17,7 +17,7 @@
 
 #include "autograd/gradcheck/gradcheck.h"
 
-#define MAX_LEVELS 28
+#define MAX_LEVELS 32
 
 typedef struct sweep {
   const th__line *line;
@@ -25,12 +25,13 @@ typedef struct sweep {
   int count;
   th__level levels[MAX_LEVELS]; /* finite ones, by rising step */
   bool outside;                 /* a step left the function's domain */
+  bool confirming;              /* a step far smaller than the others has been taken */
 } sweep;
 
-static th_status add_level(sweep *s, int exponent, th_error *error) {
+static th_status add_level(sweep *s, double unit, int exponent, th_error *error) {
   if (s->count == MAX_LEVELS) return TH_OK;
   th__level level;
-  th_status status = th__line_level(s->line, ldexp(s->line->scale, exponent), &level, error);
+  th_status status = th__line_level(s->line, ldexp(unit, exponent), &level, error);
   if (status != TH_OK) return status;
   if (!level.finite) {
     s->outside = true;
@@ -132,6 +133,20 @@ static double hidden(const sweep *s) {
   return fmax(s->line->worker->other_noise, 0) / s->levels[s->count - 1].step;
 }
 
+/* Steps are let in from the smallest one up, and no more of them once they contradict what the smaller
+ * ones said: to steps much larger than the distance to a pole, say, f is smooth, and its slope another. */
+static best_entry extrapolate_upwards(const sweep *s, int count, double rough) {
+  best_entry best = extrapolate(s, count < 2 ? count : 2, rough);
+  for (int p = 3; p <= count; p++) {
+    best_entry next = extrapolate(s, p, rough);
+    double moved = fabs(next.value - best.value);
+    double size = fmax(fabs(next.value), fabs(best.value));
+    if (moved > 10 * best.bar + next.bar && moved > 1e-3 * size) break;
+    best = next;
+  }
+  return best;
+}
+
 static void conclude(sweep *s, th__estimate *e) {
   *e = (th__estimate){.value = NAN, .bar = INFINITY, .floor = INFINITY};
   if (s->count == 0) return;
@@ -139,12 +154,12 @@ static void conclude(sweep *s, th__estimate *e) {
   set_noise(s);
   for (int j = 0; j < s->count; j++) e->moved = e->moved || s->levels[j].moved;
   int count = smooth_levels(s);
-  best_entry best = extrapolate(s, count, 0);
+  best_entry best = extrapolate_upwards(s, count, 0);
   const th__level *largest = &s->levels[s->count - 1];
   e->rough = largest->noise > 1e4 * NOISE_FACTOR * largest->rounded;
   int samples;
   double rough = observed_noise(s, count, &best, &samples);
-  if (samples >= 2) best = extrapolate(s, count, rough);
+  if (samples >= 2) best = extrapolate_upwards(s, count, rough);
   double under = hidden(s);
   e->value = best.value;
   e->bar = best.bar + under;
@@ -156,24 +171,51 @@ static void conclude(sweep *s, th__estimate *e) {
 
 /* ---- the order of steps ---- */
 
-/* True if no more steps are needed: the claim is certainly right, or certainly wrong. */
-static bool settled(const sweep *s, const th__estimate *e) {
-  if (!e->finite || e->kink || s->count < 2) return false;
-  double error = isfinite(s->analytic) ? fabs(s->analytic - e->value) : 0;
-  if (error + e->bar <= s->allowed) return true;
-  bool whole = smooth_levels(s) == s->count;
-  return whole && s->count >= 3 && error > 100 * (e->bar + s->allowed);
+static double claim_error(const sweep *s, const th__estimate *e) {
+  return isfinite(s->analytic) ? fabs(s->analytic - e->value) : 0;
 }
 
-static th_status try_levels(sweep *s, const int *exponents, int count, bool while_better,
-                            th__estimate *e, bool *done, th_error *error) {
+static bool certainly_right(const sweep *s, const th__estimate *e) {
+  return e->finite && !e->kink && s->count >= 2 && claim_error(s, e) + e->bar <= s->allowed;
+}
+
+static bool looks_wrong(const sweep *s, const th__estimate *e) {
+  return e->finite && !e->kink && s->count >= 3 && smooth_levels(s) == s->count &&
+         claim_error(s, e) > 100 * (e->bar + s->allowed);
+}
+
+/* Before a claim is called wrong, a far smaller step must agree: to large ones a pole or a kink close by
+ * may look like a smooth function. */
+static bool confirmed(const sweep *s, const th__estimate *e) {
+  const th__level *small = &s->levels[0];
+  double room = e->bar + 3 * small->noise + 0.05 * claim_error(s, e);
+  return s->confirming && fabs(small->central - e->value) <= room;
+}
+
+static bool settled(const sweep *s, const th__estimate *e) {
+  return certainly_right(s, e) || (looks_wrong(s, e) && confirmed(s, e));
+}
+
+static th_status confirm(sweep *s, th__estimate *e, th_error *error) {
+  const th__line *line = s->line;
+  bool small = line->own > 0;
+  th_status status = add_level(s, small ? line->own : line->scale, small ? -10 : -22, error);
+  s->confirming = true;
+  if (status == TH_OK) conclude(s, e);
+  return status;
+}
+
+static th_status try_levels(sweep *s, double unit, const int *exponents, int count,
+                            bool while_better, th__estimate *e, bool *done, th_error *error) {
   int worse = 0;
   for (int i = 0; i < count && !*done; i++) {
     double before = e->bar;
     bool outside = s->outside;
-    th_status status = add_level(s, exponents[i], error);
+    th_status status = add_level(s, unit, exponents[i], error);
     if (status != TH_OK) return status;
     conclude(s, e);
+    if (!s->confirming && looks_wrong(s, e)) status = confirm(s, e, error);
+    if (status != TH_OK) return status;
     *done = settled(s, e);
     if (while_better && (e->bar >= before || smooth_levels(s) < s->count)) worse++;
     if (while_better && (worse == 2 || (!outside && s->outside))) break;
@@ -184,25 +226,30 @@ static th_status try_levels(sweep *s, const int *exponents, int count, bool whil
 th_status th__sweep(const th__line *line, double analytic, double allowed, th__estimate *estimate,
                     th_error *error) {
   static const int first[] = {-13, -14}, larger[] = {-11, -9, -7, -5, -3, -1, 2, 5, 8, 11},
-                   smaller[] = {-17, -20, -23}, tiny[] = {-26, -29, -32, -35, -38, -41, -44};
+                   smaller[] = {-17, -20, -23}, near[] = {-5, -7, -9, -11, -13, -15},
+                   tiny[] = {-26, -29, -32, -35, -38, -41, -44};
 #define COUNT(list) (int)(sizeof(list) / sizeof *(list))
   sweep s = {.line = line, .analytic = analytic, .allowed = allowed};
   th__line_begin(line);
   *estimate = (th__estimate){.value = NAN, .bar = INFINITY};
   bool done = false;
   th_status status = TH_OK;
-  for (int i = 0; i < COUNT(first) && status == TH_OK; i++) status = add_level(&s, first[i], error);
+  for (int i = 0; i < COUNT(first) && status == TH_OK; i++)
+    status = add_level(&s, line->scale, first[i], error);
   if (status != TH_OK) return status;
   conclude(&s, estimate);
   done = settled(&s, estimate);
   if (!s.outside && !estimate->kink)
-    status = try_levels(&s, larger, COUNT(larger), true, estimate, &done, error);
+    status = try_levels(&s, line->scale, larger, COUNT(larger), true, estimate, &done, error);
   if (status == TH_OK && !done)
-    status = try_levels(&s, smaller, COUNT(smaller), false, estimate, &done, error);
+    status = try_levels(&s, line->scale, smaller, COUNT(smaller), false, estimate, &done, error);
+  /* Steps that suit the tensor may be far too large for a small entry of it. */
+  if (status == TH_OK && !done && line->own > 0)
+    status = try_levels(&s, line->own, near, COUNT(near), false, estimate, &done, error);
   /* A kink or the domain's edge may be close. */
   bool crowded = estimate->kink || s.count < 4 || smooth_levels(&s) < 4;
   if (status == TH_OK && !done && crowded)
-    status = try_levels(&s, tiny, COUNT(tiny), false, estimate, &done, error);
+    status = try_levels(&s, line->scale, tiny, COUNT(tiny), false, estimate, &done, error);
   return status;
 #undef COUNT
 }
