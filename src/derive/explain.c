@@ -109,7 +109,7 @@ static void cast_names(th__court *court, const th__draw *draw, const th__claim *
       bool on_the_way = depends[name->value->index] && name->value != x;
       if (line_uses(d, claim, gradient) == (used != 0) && on_the_way &&
           name->value->gradient != NULL && c->gradient_count < MAX_GRADIENTS &&
-          th__facts_mention(&d->facts, name->name))
+          (th__facts_mention(&d->facts, name->name) || name->value == draw->end))
         c->gradients[c->gradient_count++] = name->name;
     }
   for (int i = 0; i < draw->helpers.count && c->helper_count < MAX_HELPERS; i++) {

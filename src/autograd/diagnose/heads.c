@@ -113,9 +113,11 @@ static bool reread(const th__case *c, int run, ptrdiff_t heads, form how) {
   return back ? reread_fits(c, run, outer, heads, other) : reread_fits(c, run, outer, other, heads);
 }
 
+/* The number of heads that fits (1 if that does not matter), or 0. */
 static ptrdiff_t reread_by(const th__case *c, int run, form how) {
   const th__grid *want = &c->evidence[run].want;
   ptrdiff_t width = want->ndim > 0 ? want->shape[want->ndim - 1] : 0;
+  if (how == AXES) return reread(c, run, 0, how) ? 1 : 0;
   for (ptrdiff_t heads = 2; heads < width && heads <= MAX_BLOCKS; heads++)
     if (reread(c, run, heads, how)) return heads;
   return 0;
