@@ -26,6 +26,7 @@ caught includes "tensor must not know autograd" "echo '#include \"autograd/tape.
 caught includes "autograd must not know nn" "echo '#include \"nn/params.h\"' >>src/autograd/record/softmax.c"
 caught includes "is not written from src/" "echo '#include \"shape.h\"' >>src/tensor/shape.c"
 caught includes "is no floor of the house" "mkdir src/attic && echo '#include \"ops/real.h\"' >src/attic/a.c"
+caught includes "a public header includes no other" "echo '#include \"tensor/shape.h\"' >>src/tapehead.h"
 caught includes "the public header only" "mkdir -p examples && echo '#include \"tensor/tensor.h\"' >examples/a.c"
 
 caught ops "softmax: no src/ops/softmax.c" "rm src/ops/softmax.c"

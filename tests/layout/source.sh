@@ -8,14 +8,14 @@ while IFS=: read -r file line text; do
   [ -z "$file" ] || finding "$file:$line: left open: $text"
 done <<LINES
 $(grep -rnIE '\b(TO[D]O|FIX[M]E|X[X]X|HAC[K])\b|not implemente[d]|\b[s]tub\b' \
-  src examples tests bench docs script cmake CMakeLists.txt README.md CONTRIBUTING.md 2>/dev/null)
+  src examples tests bench fuzz docs script cmake CMakeLists.txt README.md CONTRIBUTING.md 2>/dev/null)
 LINES
 
 while read -r file; do
   lines=$(wc -l <"$file")
   [ "$lines" -le "$longest" ] || finding "$file: $lines lines, at most $longest"
 done <<FILES
-$(find src examples tests bench -name '*.[ch]' ! -path src/tapehead.h)
+$(find src examples tests bench fuzz -name '*.[ch]' ! -path src/tapehead.h)
 FILES
 
 while read -r file; do
