@@ -19,8 +19,13 @@ static size_t spare_bytes(const th_tensor *x) {
   return bytes < SPARE_LEAST ? SPARE_LEAST : bytes;
 }
 
+static th__spare **spares_of(th_tape *tape, size_t bytes) {
+  size_t hash = bytes / 8 * 0x9E3779B1u; /* 2^32 / golden ratio: neighbouring sizes lie far apart */
+  return &tape->spares[(hash >> 16) % TH__SPARE_LISTS];
+}
+
 static void *take_memory(th_tape *tape, size_t bytes) {
-  for (th__spare **link = &tape->spares; *link != NULL; link = &(*link)->next)
+  for (th__spare **link = spares_of(tape, bytes); *link != NULL; link = &(*link)->next)
     if ((*link)->bytes == bytes) {
       th__spare *spare = *link;
       *link = spare->next;
@@ -31,8 +36,10 @@ static void *take_memory(th_tape *tape, size_t bytes) {
 
 static void recycle(th_tape *tape, th_tensor *x) {
   th__spare *spare = x->grad->data;
-  *spare = (th__spare){.next = tape->spares, .bytes = spare_bytes(x)};
-  tape->spares = spare;
+  size_t bytes = spare_bytes(x);
+  th__spare **first = spares_of(tape, bytes);
+  *spare = (th__spare){.next = *first, .bytes = bytes};
+  *first = spare;
   x->grad = NULL;
 }
 

@@ -31,7 +31,7 @@ void th_tape_reset(th_tape *tape) {
   th__arena_reset(&tape->arena);
   tape->last = NULL;
   tape->node_count = 0;
-  tape->spares = NULL;
+  memset(tape->spares, 0, sizeof tape->spares);
   tape->consumed = false;
 }
 

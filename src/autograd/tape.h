@@ -18,17 +18,19 @@ struct th_node {
   th_tensor *inputs[]; /* input_count entries, NULL for an optional one not given */
 };
 
-/* A gradient's memory on the free list of the backward pass: at least 64 bytes, so this fits. */
+/* A gradient's memory on a free list of the backward pass: at least 64 bytes, so this fits. There are
+ * several lists, by size: a graph may set free many of one size while it needs another. */
 typedef struct th__spare {
   struct th__spare *next;
   size_t bytes;
 } th__spare;
+#define TH__SPARE_LISTS 64
 
 struct th_tape {
   th__arena arena;
   th_node *last; /* nodes are linked backwards, the way backward walks them */
   size_t node_count;
-  th__spare *spares;
+  th__spare *spares[TH__SPARE_LISTS];
   bool recording;
   bool consumed; /* backward has run since the last reset */
   th_error error;
