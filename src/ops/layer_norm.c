@@ -27,6 +27,21 @@ static real row_mean(ptrdiff_t n, const real *x, real base) {
   return sum / (real)n;
 }
 
+/* r where the squares overflowed: in units of the largest deviation. NaN if that is infinite. */
+static __attribute__((noinline)) real scale_of_large(ptrdiff_t n, acc eps, const real *x, real base,
+                                                     real rest) {
+  acc largest = 0, squares = 0;
+  for (ptrdiff_t j = 0; j < n; j++) {
+    acc d = fabs((acc)(x[j] - base - rest));
+    largest = d > largest ? d : largest;
+  }
+  for (ptrdiff_t j = 0; j < n; j++) {
+    acc d = (acc)(x[j] - base - rest) / largest;
+    squares += d * d;
+  }
+  return (real)(1 / (largest * sqrt(squares / (acc)n + eps / largest / largest)));
+}
+
 static void row_fwd(ptrdiff_t n, acc eps, const real *restrict x, const real *restrict gain,
                     const real *restrict bias, real *restrict y, real *restrict stats) {
   real base = row_mean(n, x, 0), rest = row_mean(n, x, base);
@@ -37,6 +52,7 @@ static void row_fwd(ptrdiff_t n, acc eps, const real *restrict x, const real *re
     squares += d * d;
   }
   real r = (real)(1 / sqrt((acc)squares / (acc)n + eps));
+  if (squares == RINF) r = scale_of_large(n, eps, x, base, rest);
   stats[0] = base;
   stats[1] = rest;
   stats[2] = r;
