@@ -171,10 +171,9 @@ static void scores_row(ptrdiff_t limit, ptrdiff_t width, const uint8_t *keep, bo
   }
   if (keep != NULL) fill_masked(limit, keep, g, 0);
   fill(limit, n, g, 0);
-  ptrdiff_t top = plain ? 0 : largest(n, p);
-  real shift = plain || p[top] == 0 ? 0 : g[top];
+  real shift = plain ? 0 : g[largest(n, p)];
 
-  real dot = 0; /* sum over j of p_j (g_j - shift): the term of `top` is 0 */
+  real dot = 0; /* sum over j of p_j (g_j - shift): the largest weight's term is 0 */
 #pragma omp simd reduction(+ : dot)
   for (ptrdiff_t j = 0; j < n; j++) dot += p[j] * (g[j] - shift);
 #pragma omp simd
