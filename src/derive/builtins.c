@@ -87,7 +87,7 @@ static bool read_axes(th__evaluator *ev, const th__vertex *x, const th__expressi
   if (!th__eval_integers(ev, items, 1, "axis", &found, values)) return false;
   th__eval_calc(ev)->place = axis->place;
   for (int i = 0; i < found; i++) {
-    int one;
+    int one = 0;
     if (!normal_axis(ev, x, values[i], &one)) return false;
     if (axes->set >> one & 1)
       return th__calc_fail(th__eval_calc(ev), "axis %td twice", values[i]) != NULL;
@@ -172,7 +172,7 @@ static th__vertex *run_softmax(th__evaluator *ev, const arguments *a, int code) 
   th__calc *c = th__eval_calc(ev);
   th__vertex *x = value_of(ev, a, 0);
   ptrdiff_t given = -1;
-  int axis;
+  int axis = 0;
   if (x == NULL || (a->given[1] != NULL && !th__eval_integer(ev, a->given[1], "axis", &given)))
     return NULL;
   c->place = a->call->operator_place;

@@ -53,7 +53,8 @@ static bench *start(void) {
                                      2,
                                      b.clues[run],
                                      2,
-                                     b.constants[run]};
+                                     b.constants[run],
+                                     false};
   }
   return &b;
 }
