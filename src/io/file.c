@@ -103,6 +103,18 @@ th_status th__check_writable(const char *path, th_error *error) {
 }
 
 char *th__read_file(const char *path, size_t *count, th_error *error) {
+  return th__read_file_upto(path, SIZE_MAX, count, error);
+}
+
+/* Twice the room, or NULL. */
+static char *enlarge(char *bytes, size_t used, size_t room) {
+  char *larger = room <= SIZE_MAX / 2 ? th__alloc(2 * room) : NULL;
+  if (larger != NULL) memcpy(larger, bytes, used);
+  th__free(bytes);
+  return larger;
+}
+
+char *th__read_file_upto(const char *path, size_t most, size_t *count, th_error *error) {
   FILE *file = fopen(path, "rbe");
   if (file == NULL) {
     failed(error, path, "open");
@@ -112,24 +124,26 @@ char *th__read_file(const char *path, size_t *count, th_error *error) {
   char *bytes = th__alloc(room);
   while (bytes != NULL) {
     used += fread(bytes + used, 1, room - 1 - used, file);
-    if (used < room - 1) break;
-    char *larger = room <= SIZE_MAX / 2 ? th__alloc(2 * room) : NULL;
-    if (larger != NULL) memcpy(larger, bytes, used);
-    th__free(bytes);
-    bytes = larger;
+    if (used < room - 1 || used > most) break;
+    bytes = enlarge(bytes, used, room);
     room *= 2;
   }
-  bool bad = ferror(file) != 0;
+  bool good = false;
   if (bytes == NULL)
     th__error_memory(error, path, room);
-  else if (bad) {
+  else if (ferror(file) != 0)
     failed(error, path, "read");
-    th__free(bytes);
-    bytes = NULL;
-  } else {
+  else if (used > most)
+    th__error(error, TH_ERR_VALUE, "%s: longer than %zu bytes; take a part of it (head -c)", path,
+              most);
+  else
+    good = true;
+  fclose(file);
+  if (good) {
     bytes[used] = '\0';
     *count = used;
+    return bytes;
   }
-  fclose(file);
-  return bytes;
+  th__free(bytes);
+  return NULL;
 }

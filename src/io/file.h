@@ -15,5 +15,7 @@ th_status th__check_writable(const char *path, th_error *error);
 
 /* The whole file, with a 0 byte behind it; *count is its length. Free with th__free. NULL on error. */
 char *th__read_file(const char *path, size_t *count, th_error *error);
+/* The same, but more than `most` bytes are an error: /dev/zero has no end. */
+char *th__read_file_upto(const char *path, size_t most, size_t *count, th_error *error);
 
 #endif
