@@ -1,16 +1,18 @@
 /* tapehead train: a small GPT on a toy task or on a text. */
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "io/file.h"
-#include "lab/stats.h"
+#include "io/lines.h"
+#include "lab/machine.h"
 #include "lab/train.h"
+#include "lab/train_report.h"
 #include "tensor/alloc.h"
 
 enum {
@@ -28,9 +30,14 @@ enum {
   KEY_LR,
   KEY_SEEDS,
   KEY_LOG,
-  MOST_SEEDS = 1000
+  MOST_SEEDS = 1000,
+  MOST_LAYERS = 1000
 };
 
+#define MOST_SIZE (1L << 24)
+#define MOST_STEPS (1L << 40)
+
+/* In the order of th_task_kind. */
 static const char *const task_names[] = {"copy", "reverse", "sort", "recall", "induction", NULL};
 static const char *const optim_names[] = {"sgd", "adamw", NULL};
 
@@ -42,40 +49,46 @@ typedef struct train_options {
   int seeds;
 } train_options;
 
+/* ---- options ---- */
+
 static const struct argp_option own_options[] = {
     {"task", KEY_TASK, "TASK", 0, "copy, reverse, sort, recall or induction", 0},
-    {"text", KEY_TEXT, "FILE", 0, "Instead of a task: predict the next byte of this file", 0},
-    {"scale", KEY_SCALE, "S", 0,
-     "What multiplies q.k: none, sqrt (1/sqrt(d_k), the default), dk (1/d_k) or a number", 0},
-    {"dk", KEY_DK, "N", 0, "Width of queries and keys per head (default d-model / heads)", 0},
+    {"text", KEY_TEXT, "FILE", 0, "Instead of a task: predict the next character of this file", 0},
+    {"scale", KEY_SCALE, "S", 0, "What multiplies q.k: none, sqrt (default), dk or a number", 0},
+    {"dk", KEY_DK, "N", 0, "Width of queries and keys per head (default: d-model / heads)", 0},
     {"heads", KEY_HEADS, "N", 0, "Heads (default 4)", 0},
     {"layers", KEY_LAYERS, "N", 0, "Layers (default 2)", 0},
     {"d-model", KEY_D_MODEL, "N", 0, "Width of the model (default 64)", 0},
-    {"seq", KEY_SEQ, "N", 0, "Tokens per sequence (default 32; 64 with --text)", 0},
+    {"seq", KEY_SEQ, "N", 0, "Tokens per sequence (default 32; 64 for a text)", 0},
     {"batch", KEY_BATCH, "N", 0, "Sequences per step (default 32)", 0},
-    {"steps", KEY_STEPS, "N", 0, "Training steps (default 1000)", 0},
+    {"steps", KEY_STEPS, "N", 0, "Training steps (default: enough for the task, 300 to 2000)", 0},
     {"optim", KEY_OPTIM, "sgd|adamw", 0, "Optimiser (default adamw)", 0},
-    {"lr", KEY_LR, "X", 0, "Learning rate (default 0.003 for adamw, 0.3 for sgd)", 0},
+    {"lr", KEY_LR, "X", 0, "Learning rate (default: by task, 0.001 or 0.003; 0.3 for sgd)", 0},
     {"seeds", KEY_SEEDS, "N", 0, "Repeat with N seeds, from --seed on; gives median and range", 0},
-    {"log", KEY_LOG, "FILE", 0, "Write every step as a line of JSON", 0},
+    {"log", KEY_LOG, "FILE", 0, "Write every step as a line of JSON, as it is done", 0},
     {0}};
 
 static long size_of(const struct argp_state *state, const char *option, const char *text) {
-  return cli_integer(state, option, text, 1, 1L << 24);
+  return cli_integer(state, option, text, 1, MOST_SIZE);
 }
 
-static void check_together(const struct argp_state *state, train_options *options) {
-  th__train *t = &options->train;
+static const char *file_name(const struct argp_state *state, const char *option, const char *text) {
+  if (text[0] == '\0' || strcmp(text, "-") == 0)
+    argp_error(state, "%s: '%s' is no file name; give a path, /dev/stdin and the like included",
+               option, text);
+  return text;
+}
+
+static void check_together(const struct argp_state *state, const train_options *options) {
+  const th__train *t = &options->train;
+  ptrdiff_t heads = t->heads == 0 ? 4 : t->heads, d_model = t->d_model == 0 ? 64 : t->d_model;
   if ((options->task == NULL) == (options->text == NULL))
     argp_error(state, "give either --task (copy, reverse, sort, recall, induction) or --text FILE");
-  if (t->d_model % t->heads != 0)
+  if (d_model % heads != 0)
     argp_error(state,
                "--d-model %td does not divide into --heads %td; choose a number of heads that "
                "divides it",
-               t->d_model, t->heads);
-  if (t->dk == 0) t->dk = t->d_model / t->heads;
-  if (t->seq == 0) t->seq = options->text != NULL ? 64 : 32;
-  if (t->lr == 0) t->lr = t->sgd ? 0.3 : 3e-3;
+               d_model, heads);
   if (options->log != NULL && options->common.json != NULL &&
       strcmp(options->log, options->common.json) == 0)
     argp_error(state, "'%s' is given for two outputs", options->log);
@@ -89,21 +102,21 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     t->task = (th_task_kind)cli_choice(state, "--task", argument, task_names);
     options->task = task_names[t->task];
     return 0;
-  case KEY_TEXT: options->text = argument; return 0;
+  case KEY_TEXT: options->text = file_name(state, "--text", argument); return 0;
   case KEY_SCALE: options->scale = cli_parse_scale(state, "--scale", argument); return 0;
   case KEY_DK: t->dk = size_of(state, "--dk", argument); return 0;
   case KEY_HEADS: t->heads = size_of(state, "--heads", argument); return 0;
-  case KEY_LAYERS: t->layers = cli_integer(state, "--layers", argument, 1, 1000); return 0;
+  case KEY_LAYERS: t->layers = cli_integer(state, "--layers", argument, 1, MOST_LAYERS); return 0;
   case KEY_D_MODEL: t->d_model = size_of(state, "--d-model", argument); return 0;
   case KEY_SEQ: t->seq = size_of(state, "--seq", argument); return 0;
   case KEY_BATCH: t->batch = size_of(state, "--batch", argument); return 0;
-  case KEY_STEPS: t->steps = cli_integer(state, "--steps", argument, 1, 1L << 40); return 0;
+  case KEY_STEPS: t->steps = cli_integer(state, "--steps", argument, 1, MOST_STEPS); return 0;
   case KEY_OPTIM: t->sgd = cli_choice(state, "--optim", argument, optim_names) == 0; return 0;
   case KEY_LR: t->lr = cli_number(state, "--lr", argument, 1e-12, 1e6); return 0;
   case KEY_SEEDS:
     options->seeds = (int)cli_integer(state, "--seeds", argument, 1, MOST_SEEDS);
     return 0;
-  case KEY_LOG: options->log = argument; return 0;
+  case KEY_LOG: options->log = file_name(state, "--log", argument); return 0;
   case ARGP_KEY_END: check_together(state, options); return 0;
   default: return ARGP_ERR_UNKNOWN;
   }
@@ -111,21 +124,33 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 /* ---- while it runs ---- */
 
-static volatile sig_atomic_t interrupted;
-static void on_interrupt(int number) {
-  (void)number;
-  interrupted = 1;
+/* The first Ctrl-C asks for an end after the step, the second is the system's own and ends at once. */
+static volatile sig_atomic_t interrupted; /* the signal, or 0 */
+static void on_interrupt(int number) { interrupted = number; }
+
+static void watch_signals(void) {
+  struct sigaction action = {.sa_handler = on_interrupt,
+                             .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write, with a message */
 }
 
 typedef struct reporter {
   const train_options *options;
+  bool table; /* stdout is not taken by JSON */
+  bool head_printed;
+  th__lines log;
+  th_error log_error;
   uint64_t seed;
-  FILE *log;
-  long long log_bytes; /* in whole lines */
-  int log_error;       /* errno of a write that failed, or 0 */
-  bool progress;
-  double last_shown;
+  double next_line; /* progress: seconds of the run, about, and its width on the screen */
+  int width;
 } reporter;
+
+static void clear_progress(reporter *r) {
+  if (r->width > 0) fprintf(stderr, "\r%*s\r", r->width, "");
+  r->width = 0;
+}
 
 static double now(void) {
   struct timespec time;
@@ -133,171 +158,141 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static void write_log(reporter *r, const th__train_step *s) {
-  int written = fprintf(r->log,
-                        "{\"seed\": %llu, \"step\": %ld, \"loss\": %.9g, \"accuracy\": %.6g, "
-                        "\"grad_norm\": %.9g, \"entropy\": %.6g, \"tokens_per_second\": %.6g}\n",
-                        (unsigned long long)r->seed, s->step, s->loss, s->accuracy, s->grad_norm,
-                        s->entropy, s->tokens_per_second);
-  if (written > 0 && fflush(r->log) == 0)
-    r->log_bytes += written;
-  else
-    r->log_error = errno != 0 ? errno : EIO;
+/* A line that replaces itself, ten times a second at most. */
+static void show_progress(reporter *r, const th__train_step *step) {
+  if (!cli_progress() || (now() < r->next_line && step->step < r->options->train.steps)) return;
+  r->next_line = now() + 0.1;
+  struct winsize size;
+  int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  char line[TH__TRAIN_LINE], which[32] = "";
+  if (r->options->seeds > 1)
+    snprintf(which, sizeof which, "seed %llu  ", (unsigned long long)r->seed);
+  int width = th__train_progress(line, columns, which, step, r->options->train.steps);
+  fprintf(stderr, "\r%s%*s", line, r->width > width ? r->width - width : 0, "");
+  r->width = width;
 }
 
-/* A line that replaces itself, ten times a second at most. */
-static void show_progress(reporter *r, const th__train_step *s) {
-  double time = now();
-  if (time - r->last_shown < 0.1 && s->step + 1 < r->options->train.steps) return;
-  r->last_shown = time;
-  fprintf(stderr,
-          "\rseed %llu  step %ld/%ld  loss %.4f  accuracy %.3f  |grad| %.3g  entropy %.3f  %.0f "
-          "tokens/s  %.0f s left \033[K",
-          (unsigned long long)r->seed, s->step + 1, r->options->train.steps, s->loss, s->accuracy,
-          s->grad_norm, s->entropy, s->tokens_per_second, s->seconds_left);
+/* Once something has been done: a command that is refused prints no table. */
+static void print_head(reporter *r) {
+  if (!r->table || r->head_printed) return;
+  r->head_printed = true;
+  const train_options *o = r->options;
+  th__train_head(&o->train, o->text != NULL ? o->text : o->task, o->scale.text, stdout);
+  fflush(stdout);
 }
 
 static bool report(void *context, const th__train_step *step) {
   reporter *r = context;
-  if (r->log != NULL) write_log(r, step);
-  if (r->progress) show_progress(r, step);
-  return !interrupted && r->log_error == 0;
+  print_head(r);
+  if (r->options->log != NULL) {
+    char line[TH__TRAIN_LINE];
+    int length = th__train_log_line(line, r->seed, step);
+    if (th__lines_put(&r->log, line, (size_t)length, &r->log_error) != TH_OK) return false;
+  }
+  show_progress(r, step);
+  return !interrupted && !ferror(stdout);
 }
 
-/* ---- results ---- */
+/* ---- files ---- */
 
-static json_t *run_json(const th__train_run *run) {
-  json_t *reached = run->steps_to_95 < 0 ? json_null() : json_integer(run->steps_to_95);
-  return json_pack("{s:I, s:I, s:f, s:f, s:f, s:o, s:f}", "seed", (json_int_t)run->seed, "steps",
-                   (json_int_t)run->steps, "final_loss", run->final_loss, "train_accuracy",
-                   run->train_accuracy, "heldout_accuracy", run->heldout_accuracy, "steps_to_95",
-                   reached, "tokens_per_second", run->tokens_per_second);
+/* One file under two names would be read while it is written, or written twice. */
+static bool same_file(const char *a, const char *b) {
+  struct stat x, y;
+  return a != NULL && b != NULL && stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) &&
+         x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static json_t *document_of(const train_options *options, const th__train_run *runs, int count) {
-  const th__train *t = &options->train;
-  json_t *list = json_array();
-  for (int i = 0; i < count; i++) json_array_append_new(list, run_json(&runs[i]));
-  return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:i, s:s, s:o}", "task",
-                   options->text != NULL ? "text" : options->task, "scale", options->scale.text,
-                   "dk", (json_int_t)t->dk, "heads", (json_int_t)t->heads, "layers",
-                   (json_int_t)t->layers, "d_model", (json_int_t)t->d_model, "seq",
-                   (json_int_t)t->seq, "optim", t->sgd ? "sgd" : "adamw", "lr", t->lr, "threads",
-                   th_threads(), "version", th_version(), "runs", list);
+static bool files_apart(const train_options *o) {
+  const char *json = o->common.json;
+  if (same_file(o->log, json))
+    cli_error("train", "%s and %s are one file", o->log, json);
+  else if (same_file(o->text, o->log))
+    cli_error("train", "the log would overwrite the text %s", o->text);
+  else if (same_file(o->text, json))
+    cli_error("train", "the JSON would overwrite the text %s", o->text);
+  else
+    return true;
+  return false;
 }
 
-static void print_head(const train_options *options) {
-  const th__train *t = &options->train;
-  printf(
-      "%s: layers %td, heads %td, d_model %td, d_k %td, scale %s, seq %td, batch %td, %s %g, %ld steps, "
-      "%d threads\n\n%6s %8s %11s %10s %10s %9s %10s\n",
-      options->text != NULL ? options->text : options->task, t->layers, t->heads, t->d_model, t->dk,
-      options->scale.text, t->seq, t->batch, t->sgd ? "sgd" : "adamw", t->lr, t->steps,
-      th_threads(), "seed", "steps", "final loss", "train acc", "held-out", "to 95 %", "tokens/s");
-}
-
-static void print_run(const th__train_run *run) {
-  char reached[32] = "not reached";
-  if (run->steps_to_95 >= 0) snprintf(reached, sizeof reached, "%ld", run->steps_to_95);
-  printf("%6llu %8ld %11.4f %10.3f %10.3f %11s %8.0f%s\n", (unsigned long long)run->seed,
-         run->steps, run->final_loss, run->train_accuracy, run->heldout_accuracy, reached,
-         run->tokens_per_second, run->stopped ? "  (stopped)" : "");
-  fflush(stdout);
-}
-
-static void print_range(const char *name, double *values, int count) {
-  th__summary summary = th__summarise(values, count); /* sorts */
-  printf("%s: median %.4f, range %.4f to %.4f\n", name, summary.median, values[0],
-         values[count - 1]);
-}
-
-static void print_summary(const th__train_run *runs, int count) {
-  double values[MOST_SEEDS];
-  printf("\n");
-  for (int i = 0; i < count; i++) values[i] = runs[i].final_loss;
-  print_range("final loss", values, count);
-  for (int i = 0; i < count; i++) values[i] = runs[i].heldout_accuracy;
-  print_range("held-out accuracy", values, count);
+static bool read_text(train_options *options, char **text) {
+  if (options->text == NULL) return true;
+  th_error error;
+  /* It is held twice, as bytes and as symbols, and once more while it is read. */
+  double most = th__machine_memory() / 8;
+  *text = th__read_file_upto(options->text, most < 0x1p40 ? (size_t)most : (size_t)1 << 40,
+                             &options->train.text_bytes, &error);
+  if (*text == NULL) cli_error("train", "%s", error.message);
+  options->train.text = *text;
+  options->train.text_name = options->text;
+  return *text != NULL;
 }
 
 /* ---- the command ---- */
 
-static bool open_log(const train_options *options, reporter *r) {
-  if (options->log == NULL) return true;
-  r->log = fopen(options->log, "we");
-  if (r->log == NULL)
-    cli_error("train", "%s: cannot open for writing: %s", options->log, strerror(errno));
-  return r->log != NULL;
-}
-
-/* Closes the log; a line that did not arrive whole is cut off again. */
-static bool close_log(const train_options *options, reporter *r) {
-  if (r->log == NULL) return true;
-  bool cut = r->log_error == 0 || ftruncate(fileno(r->log), (off_t)r->log_bytes) == 0;
-  if (fclose(r->log) != 0 && r->log_error == 0) r->log_error = errno;
-  if (r->log_error == 0) return true;
-  cli_error("train", "%s: cannot write: %s%s", options->log, strerror(r->log_error),
-            cut ? "; it ends with the last whole line" : "");
-  return false;
-}
-
+/* Finished runs stand in runs[0 .. *count-1]. A run that diverges does not keep the others from
+ * running. */
 static int run_seeds(train_options *options, reporter *r, th__train_run *runs, int *count) {
-  bool table = options->common.json == NULL || strcmp(options->common.json, "-") != 0;
-  if (table) print_head(options);
-  for (int i = 0; i < options->seeds && !interrupted; i++) {
+  int status = EXIT_OK;
+  for (int i = 0; i < options->seeds && !interrupted && r->log_error.status == TH_OK; i++) {
     th_error error;
     r->seed = options->train.seed = options->common.seed + (uint64_t)i;
-    th_status status = th__train_run_one(&options->train, report, r, &runs[i], &error);
-    if (r->progress) fprintf(stderr, "\r\033[K");
-    if (status != TH_OK) {
+    th_status result = th__train_run_one(&options->train, report, r, &runs[*count], &error);
+    clear_progress(r);
+    if (result == TH_ERR_NONFINITE) {
       cli_error("train", "seed %llu: %s", (unsigned long long)r->seed, error.message);
-      return status == TH_ERR_NONFINITE ? EXIT_CHECK_FAILED : EXIT_USAGE;
+      status = EXIT_CHECK_FAILED;
+      continue;
     }
-    *count = i + 1;
-    if (table) print_run(&runs[i]);
-    if (r->log_error != 0) return EXIT_USAGE;
+    if (result != TH_OK) return cli_error("train", "%s", error.message);
+    if (r->table) th__train_row(&runs[*count], stdout);
+    if (fflush(stdout) != 0) return EXIT_USAGE; /* main() says so */
+    ++*count;
   }
-  if (table && *count > 1) print_summary(runs, *count);
-  if (interrupted) cli_error("train", "interrupted; the results are those of the steps done");
-  return EXIT_OK;
+  if (r->table && *count > 1) th__train_summary(runs, *count, stdout);
+  return status;
+}
+
+static int train(train_options *options, th__train_run *runs) {
+  const char *json = options->common.json;
+  reporter r = {.options = options, .table = json == NULL || strcmp(json, "-") != 0, .log.file = -1};
+  th_error error;
+  if (options->log != NULL && th__lines_open(&r.log, options->log, &error) != TH_OK)
+    return cli_error("train", "%s", error.message);
+  int count = 0, status = EXIT_USAGE;
+  if (files_apart(options)) {
+    watch_signals();
+    status = run_seeds(options, &r, runs, &count);
+  }
+  th__lines_close(&r.log, r.log_error.status == TH_OK ? &r.log_error : NULL);
+  if (r.log_error.status != TH_OK) status = cli_error("train", "%s", r.log_error.message);
+  const char *task = options->text != NULL ? "text" : options->task;
+  if (json != NULL && count > 0 &&
+      !cli_write_json("train", json,
+                      th__train_json(&options->train, task, options->scale.text, runs, count)))
+    status = EXIT_USAGE;
+  if (!interrupted || status == EXIT_USAGE) return status;
+  cli_error("train", "interrupted; the results are those of the steps done");
+  return 128 + interrupted;
 }
 
 int command_train(int argc, char **argv) {
   train_options options = {
-      .common.seed = 1,
-      .train = {.heads = 4, .layers = 2, .d_model = 64, .batch = 32, .steps = 1000},
-      .scale = {TH_SCALE_SQRT, 0, "sqrt"},
-      .seeds = 1};
+      .common.seed = 1, .scale = {TH_SCALE_SQRT, 0, "sqrt"}, .seeds = 1, .train.evaluate_every = 10};
   static th__train_run runs[MOST_SEEDS];
-  int count = 0;
   cli_parse(
       argc, argv, own_options, parse, NULL,
       "Train a small GPT (learned positions, causal, feed-forward, tied output) on a toy task made "
-      "from the seed, or to predict the next byte of a text. docs/training.md explains it."
-      "\vExit status: 0 success, 1 a run diverged, 2 usage or bad input.",
+      "from the seed, or to predict the next character of a text. docs/training.md tells more.",
       &options);
   options.train.scale = options.scale.kind;
   options.train.factor = options.scale.factor;
-  if (!cli_check_writable("train", options.common.json) || !cli_check_writable("train", options.log))
-    return EXIT_USAGE;
   char *text = NULL;
-  if (options.text != NULL) {
-    th_error error;
-    text = th__read_file(options.text, &options.train.text_bytes, &error);
-    if (text == NULL) return cli_error("train", "%s", error.message);
-    options.train.text = text;
-  }
-  reporter r = {.options = &options, .progress = cli_progress()};
   int status = EXIT_USAGE;
-  if (open_log(&options, &r)) {
-    signal(SIGINT, on_interrupt);
-    signal(SIGTERM, on_interrupt);
-    status = run_seeds(&options, &r, runs, &count);
-    if (!close_log(&options, &r)) status = EXIT_USAGE;
+  if (cli_check_writable("train", options.common.json) && read_text(&options, &text)) {
+    th__train_complete(&options.train);
+    status = train(&options, runs);
   }
-  if (options.common.json != NULL && count > 0 &&
-      !cli_write_json("train", options.common.json, document_of(&options, runs, count)))
-    status = EXIT_USAGE;
   th__free(text);
   return status;
 }

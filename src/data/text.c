@@ -4,6 +4,8 @@
 #include "tensor/error.h"
 #include "tensor/purpose.h"
 
+#define LIMIT ((ptrdiff_t)1 << 30) /* of seq and batch */
+
 struct th__text {
   uint8_t *symbols;          /* numbers in the vocabulary, one per byte of the text */
   ptrdiff_t count, training; /* symbols in all, and in the training part */
@@ -24,43 +26,48 @@ static void encode(th__text *text, const uint8_t *bytes) {
   for (ptrdiff_t i = 0; i < text->count; i++) text->symbols[i] = number[bytes[i]];
 }
 
-static bool long_enough(ptrdiff_t count, ptrdiff_t training, ptrdiff_t seq, th_error *error) {
-  if (count == 0) {
-    th__error(error, TH_ERR_VALUE, "the text is empty");
-    return false;
-  }
-  ptrdiff_t heldout = count - training;
-  if (training > seq && heldout > seq) return true;
+static th_status check(const th__text_options *o, ptrdiff_t training, th_error *error) {
+  if (o->seq < 1 || o->seq > LIMIT || o->batch < 1 || o->batch > LIMIT)
+    return th__error(error, TH_ERR_VALUE, "%s: seq %td, batch %td; 1 to %td is possible", o->name,
+                     o->seq, o->batch, LIMIT);
+  if (o->count == 0) return th__error(error, TH_ERR_VALUE, "%s: the text is empty", o->name);
+  ptrdiff_t heldout = (ptrdiff_t)o->count - training;
+  if (training > o->seq && heldout > o->seq) return TH_OK;
   /* The held-out tenth is the shorter one. */
-  th__error(error, TH_ERR_VALUE,
-            "the text has %td bytes: %td to train on and %td held out, but each part needs more than "
-            "seq = %td; take a shorter seq or a text of at least %td bytes",
-            count, training, heldout, seq, 10 * (seq + 1));
-  return false;
+  return th__error(error, TH_ERR_VALUE,
+                   "%s: %zu bytes are %td to train on and %td held out, but each part needs more "
+                   "than seq = %td; take a shorter seq, or a text of at least %td bytes",
+                   o->name, o->count, training, heldout, o->seq, 10 * (o->seq + 1));
 }
 
-th__text *th__text_new(const void *bytes, size_t count, ptrdiff_t seq, ptrdiff_t batch,
-                       uint64_t seed, th_error *error) {
-  ptrdiff_t training = (ptrdiff_t)(count - count / 10);
-  if (!long_enough((ptrdiff_t)count, training, seq, error)) return NULL;
-  th__text *text = th__alloc_zero(sizeof *text);
-  uint8_t *symbols = th__alloc(count);
-  if (text == NULL || symbols == NULL) {
-    th__error_memory(error, "text", count);
-    th__free(text);
-    th__free(symbols);
+static bool allocate(th__text *text, th_error *error) {
+  const ptrdiff_t shape[] = {text->batch, text->seq};
+  text->symbols = th__alloc((size_t)text->count);
+  if (text->symbols == NULL) {
+    th__error_memory(error, "text", (size_t)text->count);
+    return false;
+  }
+  if ((text->tokens = th_tensor_new(TH_I32, 2, shape, error)) == NULL) return false;
+  return (text->targets = th_tensor_new(TH_I32, 2, shape, error)) != NULL;
+}
+
+th__text *th__text_new(const th__text_options *options, th_error *error) {
+  ptrdiff_t count = (ptrdiff_t)options->count, training = count - count / 10;
+  if (check(options, training, error) != TH_OK) return NULL;
+  th__text *text = th__alloc(sizeof *text);
+  if (text == NULL) {
+    th__error_memory(error, "text", sizeof *text);
     return NULL;
   }
-  *text = (th__text){.symbols = symbols,
-                     .count = (ptrdiff_t)count,
+  *text = (th__text){.count = count,
                      .training = training,
-                     .seq = seq,
-                     .batch = batch,
-                     .seed = seed};
-  encode(text, bytes);
-  text->tokens = th_tensor_new(TH_I32, TH_SHAPE(batch, seq), error);
-  text->targets = th_tensor_new(TH_I32, TH_SHAPE(batch, seq), error);
-  if (text->tokens != NULL && text->targets != NULL) return text;
+                     .seq = options->seq,
+                     .batch = options->batch,
+                     .seed = options->seed};
+  if (allocate(text, error)) {
+    encode(text, options->bytes);
+    return text;
+  }
   th__text_free(text);
   return NULL;
 }

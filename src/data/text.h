@@ -8,9 +8,16 @@
  * first nine tenths are for training, the rest is held out. */
 typedef struct th__text th__text;
 
-/* Keeps no reference to `bytes`. Errors: an empty text, a part shorter than seq + 1, memory. */
-th__text *th__text_new(const void *bytes, size_t count, ptrdiff_t seq, ptrdiff_t batch,
-                       uint64_t seed, th_error *error);
+typedef struct th__text_options {
+  const void *bytes; /* not kept */
+  size_t count;
+  const char *name; /* for messages; not kept */
+  ptrdiff_t seq, batch;
+  uint64_t seed;
+} th__text_options;
+
+/* Errors: an empty text, a part shorter than seq + 1, seq or batch below 1 or beyond 2^30, memory. */
+th__text *th__text_new(const th__text_options *options, th_error *error);
 void th__text_free(th__text *text);
 ptrdiff_t th__text_vocab(const th__text *text);
 
