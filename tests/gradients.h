@@ -13,11 +13,11 @@
 static inline void print_row(const char *op, const char *variant, const th_gradcheck_row *row) {
   fprintf(stderr,
           "%s/%s %s %s %s: %s, %td of %td compared, worst [%td] claimed %.9g measured %.9g "
-          "(error %.2g, relative %.2g)%s%s\n",
+          "(error %.2g, relative %.2g)%s%s%s%s\n",
           op, variant, row->input, th_dtype_name(row->dtype), th_check_mode_name(row->mode),
           th_verdict_name(row->verdict), row->compared, row->elements, row->index, row->analytic,
           row->numeric, row->max_abs_error, row->max_rel_error, row->detail[0] ? ": " : "",
-          row->detail);
+          row->detail, row->cause[0] ? "; " : "", row->cause);
 }
 
 /* Every case of one op. A case that may have kinks or entries below round-off passes with them. */

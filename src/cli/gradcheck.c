@@ -129,6 +129,7 @@ typedef struct report {
   bool table;
   json_t *checks;
   int passed, failed;
+  th_verdict verdict; /* the worst */
 } report;
 
 /* NaN and infinity have no JSON. */
@@ -172,6 +173,7 @@ static void print_row(const th_op *op, const th_check *check, const th_gradcheck
 
 static void take_row(report *r, const th_op *op, const th_check *check,
                      const th_gradcheck_row *row) {
+  if (row->verdict > r->verdict) r->verdict = row->verdict;
   if (th_verdict_ok(row->verdict))
     r->passed++;
   else

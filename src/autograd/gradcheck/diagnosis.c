@@ -37,7 +37,7 @@ static th_status other_point(const th__subject *subject, int trial, th__subject 
     other->input_count = i + 1;
     if (slot != i || !th__is_float(x)) continue;
     double *values = other->inputs[i]->data;
-    th_random stream = {other->seed, TH__DRAW_INPUT, (uint64_t)i};
+    th_random stream = th__draw(other->seed, TH__DRAW_INPUT, (uint64_t)i);
     for (ptrdiff_t k = 0; k < x->count; k++)
       values[k] *= 0.6 + 0.8 * th_random_uniform(stream, (uint64_t)k);
   }

@@ -47,7 +47,7 @@ th_status th__fill(const th_check *check, uint64_t seed, th_tensor **inputs, th_
       while (i-- > 0) th_tensor_free(inputs[i]);
       return error != NULL ? error->status : TH_ERR_MEMORY;
     }
-    th_random stream = {seed, TH__DRAW_INPUT, (uint64_t)i};
+    th_random stream = th__draw(seed, TH__DRAW_INPUT, (uint64_t)i);
     for (ptrdiff_t k = 0; k < inputs[i]->count; k++)
       th__set(inputs[i], k, value_at(in, inputs[i], stream, k));
     if (in->name != NULL) th_tensor_set_name(inputs[i], in->name);

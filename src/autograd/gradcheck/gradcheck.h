@@ -19,10 +19,11 @@
 
 #include "autograd/tape.h"
 #include "tapehead.h"
+#include "tensor/purpose.h"
 
-/* Streams of random numbers of one check. */
+/* Streams of random numbers of one check: TH__PURPOSE_GRADCHECK + one of these. */
 enum {
-  TH__DRAW_INPUT = 0x67720001,
+  TH__DRAW_INPUT,
   TH__DRAW_UPSTREAM,
   TH__DRAW_DIRECTION,
   TH__DRAW_START,
@@ -31,6 +32,9 @@ enum {
   TH__DRAW_NOISE,
   TH__DRAW_SAMPLE
 };
+static inline th_random th__draw(uint64_t seed, unsigned what, uint64_t step) {
+  return (th_random){seed, TH__PURPOSE_GRADCHECK + what, step};
+}
 
 /* ---- subject.c ---- */
 

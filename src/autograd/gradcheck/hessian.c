@@ -21,8 +21,9 @@ static void draw_pair(const th__subject *subject, int number, pair *p) {
     if (p->along[i] == NULL) continue;
     double scale = th__step_scale(subject->inputs[i], 0);
     for (int side = 0; side < 2; side++) {
-      th_random stream = {subject->seed, TH__DRAW_DIRECTION,
-                          ((uint64_t)number * 2 + (uint64_t)side + 1) * TH_MAX_INPUTS + (uint64_t)i};
+      th_random stream =
+          th__draw(subject->seed, TH__DRAW_DIRECTION,
+                   ((uint64_t)number * 2 + (uint64_t)side + 1) * TH_MAX_INPUTS + (uint64_t)i);
       double *values = side == 0 ? p->along[i] : p->across[i];
       for (ptrdiff_t k = 0; k < subject->inputs[i]->count; k++)
         values[k] = scale * th_random_normal(stream, (uint64_t)k);

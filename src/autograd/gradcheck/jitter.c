@@ -32,7 +32,7 @@ th_status th__jitter_nodes(th_tape *tape, uint64_t seed, uint64_t draw, double s
     if (op == NULL) return TH_ERR_MEMORY;
     *op = (jitter_op){.op = {.name = node->op->name, .backward = jitter_backward},
                       .real = node->op,
-                      .stream = {seed, TH__DRAW_ROUNDING, draw << 32 | number},
+                      .stream = th__draw(seed, TH__DRAW_ROUNDING, draw << 32 | number),
                       .size = size};
     node->op = &op->op;
   }

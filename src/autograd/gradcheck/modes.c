@@ -42,7 +42,7 @@ th_status th__check_entries(const th__subject *subject, const th__gradients *gra
     starts[i + 1] = starts[i];
     if (rows[i] == NULL) continue;
     const th_tensor *x = subject->inputs[i];
-    th_random stream = {subject->seed, TH__DRAW_SAMPLE, (uint64_t)i};
+    th_random stream = th__draw(subject->seed, TH__DRAW_SAMPLE, (uint64_t)i);
     ptrdiff_t count = th__choose_entries(x, samples, stream, entries, &rows[i]->miss);
     double least = TH__SHARE * largest_finite(gradients->of[i], x->count);
     double typical = th__step_scale(x, 0);
@@ -94,8 +94,8 @@ th_status th__check_projections(const th__subject *subject, const th__gradients 
     double typical = 0;
     for (int p = 0; p < projections && status == TH_OK; p++) {
       double *u = room + p * n, dot = 0, square = 0, doubt = 0;
-      draw_direction(
-          (th_random){subject->seed, TH__DRAW_DIRECTION, (uint64_t)(p * TH_MAX_INPUTS + i)}, n, u);
+      draw_direction(th__draw(subject->seed, TH__DRAW_DIRECTION, (uint64_t)(p * TH_MAX_INPUTS + i)),
+                     n, u);
       for (ptrdiff_t k = 0; k < n; k++) {
         double term = gradients->of[i][k] * u[k];
         dot += term;

@@ -33,7 +33,7 @@ static void displace(const th__worker *worker, double t) {
     if (!th__checked(subject, i)) continue;
     const th_tensor *x = subject->inputs[i];
     double *moved = worker->inputs[i]->data, scale = t * th__step_scale(x, 0);
-    th_random stream = {subject->seed, TH__DRAW_NOISE, (uint64_t)i};
+    th_random stream = th__draw(subject->seed, TH__DRAW_NOISE, (uint64_t)i);
     for (ptrdiff_t k = 0; k < x->count; k++)
       moved[k] =
           ((const double *)x->data)[k] + scale * (2 * th_random_uniform(stream, (uint64_t)k) - 1);

@@ -134,7 +134,7 @@ th_status th__subject_start(th__subject *subject, double *spread, th_error *erro
   if (subject->output == NULL || subject->upstream == NULL || subject->noise == NULL ||
       !th__worker_start(&worker, subject))
     return th__error_memory(error, "gradcheck", (size_t)subject->output_count * sizeof(double));
-  th_random stream = {subject->seed, TH__DRAW_UPSTREAM, 0};
+  th_random stream = th__draw(subject->seed, TH__DRAW_UPSTREAM, 0);
   for (ptrdiff_t k = 0; k < subject->output_count; k++)
     subject->upstream[k] = upstream_weight(stream, (uint64_t)k);
   status = th__worker_run(&worker, subject->output, error);
@@ -169,15 +169,15 @@ void th__subject_free(th__subject *subject) {
 /* ---- backward ---- */
 
 double th__start_value(const th__subject *subject, int input, ptrdiff_t entry) {
-  th_random stream = {subject->seed, TH__DRAW_START, (uint64_t)input};
+  th_random stream = th__draw(subject->seed, TH__DRAW_START, (uint64_t)input);
   return (double)(float)(1 + th_random_uniform(stream, (uint64_t)entry));
 }
 
 static double jittered(const th__subject *subject, const th__backward_run *run, int which,
                        ptrdiff_t k, double value) {
   if (run->jitter == 0) return value;
-  th_random stream = {subject->seed, TH__DRAW_JITTER,
-                      run->draw * (TH_MAX_INPUTS + 1) + (uint64_t)which};
+  th_random stream =
+      th__draw(subject->seed, TH__DRAW_JITTER, run->draw * (TH_MAX_INPUTS + 1) + (uint64_t)which);
   return value * (1 + run->jitter * (2 * th_random_uniform(stream, (uint64_t)k) - 1));
 }
 

@@ -29,9 +29,12 @@ typedef struct sweep {
 } sweep;
 
 static th_status add_level(sweep *s, double unit, int exponent, th_error *error) {
+  double step = ldexp(unit, exponent);
+  for (int j = 0; j < s->count; j++)
+    if (s->levels[j].step == step) return TH_OK;
   if (s->count == MAX_LEVELS) return TH_OK;
   th__level level;
-  th_status status = th__line_level(s->line, ldexp(unit, exponent), &level, error);
+  th_status status = th__line_level(s->line, step, &level, error);
   if (status != TH_OK) return status;
   if (!level.finite) {
     s->outside = true;
