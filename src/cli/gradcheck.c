@@ -38,7 +38,7 @@ static const char *const mode_names[] = {
         NULL};
 
 static const char text[] =
-    "Check the gradients of operations and modules (all, or those named; softmax/causal names one "
+    "Check the gradients of operations and modules (all, or those named; attention/causal names one "
     "case): in f64 against finite differences, each coordinate of small cases and random projections "
     "of large ones, and in f32 against f64."
     "\v"
@@ -307,8 +307,8 @@ int command_gradcheck(int argc, char **argv) {
     json_decref(r.checks);
     return status;
   }
-  json_t *document =
-      json_pack("{s:o, s:i, s:i, s:I, s:s}", "checks", r.checks, "passed", r.passed, "failed",
-                r.failed, "seed", (json_int_t)options.common.seed, "version", th_version());
+  json_t *document = json_pack("{s:o, s:i, s:i, s:s, s:I, s:s}", "checks", r.checks, "passed",
+                               r.passed, "failed", r.failed, "verdict", th_verdict_name(r.verdict),
+                               "seed", (json_int_t)options.common.seed, "version", th_version());
   return cli_write_json("gradcheck", json, document) ? status : EXIT_USAGE;
 }
