@@ -107,9 +107,7 @@ static th_batch batch_of(trainer *t, bool heldout, uint64_t number) {
 
 /* ---- measuring ---- */
 
-/* Share of counted tokens whose target has a larger logit than any other token: not of equal ones, and
- * not of NaN. */
-static double accuracy_of(const th_tensor *logits, const th_tensor *targets) {
+double th__train_accuracy(const th_tensor *logits, const th_tensor *targets) {
   const float *x = th_tensor_data(logits);
   const int32_t *target = th_tensor_data(targets);
   ptrdiff_t vocab = th__dim(logits, -1), right = 0, counted = 0;
@@ -123,8 +121,7 @@ static double accuracy_of(const th_tensor *logits, const th_tensor *targets) {
   return counted > 0 ? (double)right / (double)counted : 0;
 }
 
-/* Mean entropy of the first sequence's weights [B, H, T, T]: one sequence, so that it costs little. */
-static double entropy_of(const th_tensor *weights) {
+double th__train_entropy(const th_tensor *weights) {
   const float *p = th_tensor_data(weights);
   ptrdiff_t rows = th__dim(weights, 1) * th__dim(weights, 2), n = th__dim(weights, 3);
   double entropy = 0;
@@ -141,7 +138,7 @@ static th_status evaluate(trainer *t, bool heldout, uint64_t first, int batches,
   for (int i = 0; i < batches; i++) {
     th_batch batch = batch_of(t, heldout, first + (uint64_t)i);
     th_tensor *logits = th_gpt_forward(t->tape, t->model, batch.tokens, NULL);
-    if (logits != NULL) sum += accuracy_of(logits, batch.targets);
+    if (logits != NULL) sum += th__train_accuracy(logits, batch.targets);
     th_tape_reset(t->tape);
   }
   th_tape_set_recording(t->tape, true);
@@ -204,9 +201,9 @@ static th_status train_step(trainer *t, th__train_step *out, th_error *error) {
   if (status != TH_OK)
     return th__error(error, status, "step %ld: %s", out->step, th_tape_message(t->tape));
   out->loss = th_tensor_item(loss);
-  out->accuracy = accuracy_of(logits, batch.targets);
+  out->accuracy = th__train_accuracy(logits, batch.targets);
   for (ptrdiff_t i = 0; i < t->settings->layers; i++)
-    out->entropy += entropy_of(t->weights[i]) / (double)t->settings->layers;
+    out->entropy += th__train_entropy(t->weights[i]) / (double)t->settings->layers;
   status = check_loss(t, out->step, out->loss, error);
   if (status == TH_OK) status = update(t, out, error);
   th_tape_reset(t->tape);

@@ -61,6 +61,13 @@ th__train_need th__train_bytes(const th__train *settings, ptrdiff_t vocab);
 /* Whether that is free, or an error with the figures. */
 bool th__train_fits(const th__train *settings, ptrdiff_t vocab, th_error *error);
 
+/* Share of counted tokens whose target has a larger logit than any other token: not one of equals, and
+ * not NaN. logits [B, T, V] f32, targets [B, T]; nothing counted gives 0. */
+double th__train_accuracy(const th_tensor *logits, const th_tensor *targets);
+/* Mean entropy in nats of the rows of the first sequence's weights [B, H, T, T], f32: one sequence, so
+ * that it costs little. */
+double th__train_entropy(const th_tensor *weights);
+
 /* Describes the first tensor that is not finite: a parameter, or else the output of an operation on
  * the tape. Returns whether there is one. */
 bool th__train_blame(const th_tape *tape, const th_params *params, char *text, size_t room);
