@@ -15,8 +15,9 @@ double th__quantile(const double *sorted, ptrdiff_t count, double q) {
   ptrdiff_t below = (ptrdiff_t)place;
   if (below >= count - 1) return sorted[count - 1];
   double low = sorted[below], high = sorted[below + 1];
-  /* Equal neighbours first: infinities would give inf - inf. */
-  return low == high ? low : low + (place - (double)below) * (high - low);
+  double part = place - (double)below;
+  /* Not computed where there is nothing between: infinities would give inf - inf, or 0 * inf. */
+  return part == 0 || low == high ? low : low + part * (high - low);
 }
 
 th__summary th__summarise(double *values, ptrdiff_t count) {

@@ -35,8 +35,8 @@ int th__train_progress(char line[TH__TRAIN_LINE], int columns, const char *which
   const char *format = columns >= 116
                            ? "%sstep %ld/%ld  loss %.4f  accuracy %.3f  gradient norm %.3g"
                              "  attention entropy %.3f  %.0f tokens/s  %s left"
-                           : "%s%ld/%ld  loss %.4f  acc. %.3f  grad. %.2g"
-                             "  entropy %.2f  %.0f tok/s  %s";
+                           : "%s%ld/%ld loss %.4f acc %.3f grad %.2g"
+                             " entropy %.2f %.0f tok/s %s";
   char full[TH__TRAIN_LINE];
   snprintf(full, sizeof full, format, which, s->step, steps, s->loss, s->accuracy, s->grad_norm,
            s->entropy, s->tokens_per_second, left);

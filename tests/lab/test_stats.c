@@ -61,4 +61,7 @@ Test(stats, equal_infinities_have_quantiles) {
   double values[] = {(double)INFINITY, 1, (double)INFINITY, (double)INFINITY};
   th__summary s = th__summarise(values, 4);
   cr_assert(isinf(s.mean) && isinf(s.median) && isinf(s.q90));
+  const double sorted[] = {1, 2, (double)INFINITY};
+  expect("the median itself, beside an infinity", th__quantile(sorted, 3, 0.5), 2);
+  cr_assert(isinf(th__quantile(sorted, 3, 0.75)));
 }
