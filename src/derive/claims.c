@@ -118,6 +118,17 @@ static bool add_target(finder *f, const th__statement *s, int statement, int tar
   return !gradient || refuse_false_claim(f, t, statement);
 }
 
+/* What was perhaps meant as a claim, but stands too early. */
+static const th__target *claim_before_loss(const finder *f) {
+  for (int i = 0; i < f->facts->loss; i++) {
+    const th__statement *s = &f->program->statements[i];
+    for (int t = 0; s->kind == TH__ASSIGN && t < s->count; t++)
+      if (s->targets[t].name[0] == 'd' && forward_value(f, s->targets[t].name + 1) != NULL)
+        return &s->targets[t];
+  }
+  return NULL;
+}
+
 bool th__claims_find(th__calc *c, const th__program *program, const th__facts *facts,
                      th__claims *claims) {
   int targets = 1;
@@ -136,6 +147,12 @@ bool th__claims_find(th__calc *c, const th__program *program, const th__facts *f
   }
   if (claims->count > 0) return true;
   c->place = program->statements[facts->loss].place;
+  const th__target *early = claim_before_loss(&f);
+  if (early != NULL)
+    return th__calc_fail(c,
+                         "nothing is claimed after loss(...), so nothing can be wrong; %s on line "
+                         "%d stands before it",
+                         early->name, early->place.line) != NULL;
   return th__calc_fail(c, "nothing is claimed after loss(...), so nothing can be wrong: write "
                           "dX = ... for a value X") != NULL;
 }

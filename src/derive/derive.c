@@ -44,8 +44,8 @@ static bool read_program(check *k, const char *text, size_t length) {
       th__facts_find(&k->calc, &d->program, &d->facts) &&
       th__claims_find(&k->calc, &d->program, &d->facts, &d->claims))
     return true;
-  bool nothing = d->program.count > 0 && d->facts.mentions != NULL && d->claims.list != NULL &&
-                 d->claims.count == 0 && strstr(k->calc.fault.message, "nothing is claimed");
+  bool nothing = d->claims.list != NULL && d->claims.count == 0 &&
+                 strstr(k->calc.fault.message, "nothing is claimed") != NULL;
   refuse(k, &k->calc.fault, nothing ? TH__VACUOUS : TH__ERROR);
   return false;
 }
@@ -86,7 +86,7 @@ static bool check_inputs(check *k) {
         if (strcmp(last->name, whole[w]) != 0 || strcmp(claim->of, s->targets[0].name) != 0)
           continue;
         k->calc.place = claim->place;
-        th__calc_fail(&k->calc, "%s holds %s, which has no gradient", claim->of,
+        th__calc_fail(&k->calc, "%s: %s holds %s and has no gradient", claim->name, claim->of,
                       w == 0 ? "whole numbers" : "a mask");
         return false;
       }

@@ -160,6 +160,14 @@ th__vertex *th__eval_input(th__evaluator *ev, const th__expression *call) {
     return load_input(ev, last);
   }
   int distribution = last == NULL ? -1 : distribution_of(last), ndim = 0;
+  if (distribution < 0 && last != NULL && last->kind == TH__EXPR_NAME &&
+      th__scope_find(ev->values, last->name) == NULL) {
+    c->place = last->place;
+    return th__calc_fail(c,
+                         "'%s' is neither a size nor a distribution; those are normal, positive, "
+                         "onehot, integers(k), mask(causal), mask(padding), mask(random)",
+                         last->name);
+  }
   if (distribution >= 0) sizes--;
   ptrdiff_t shape[TH_MAX_DIMS];
   if (!th__eval_integers(ev, call->items, sizes, "size", &ndim, shape)) return NULL;

@@ -279,6 +279,29 @@ static void note_zero(const th__court *court, int claim, th__finding *f) {
     note(f->note, "the true gradient is 0 in every draw, so nothing but 0 was tested");
 }
 
+/* A gradient that is used before anything is claimed about it: the chain begins with its true value. */
+static void note_unclaimed(const th__court *court, const th__claim *claim, th__finding *f) {
+  const th__derivation *d = court->derivation;
+  const th__draw *draw = court->kept[0];
+  for (int i = 0; i < d->facts.mention_count; i++) {
+    const char *name = d->facts.mentions[i];
+    const th__binding *of = th__scope_find(&draw->values, name + 1);
+    if (of == NULL || of->value == draw->end || strcmp(name, claim->name) == 0 ||
+        th__scope_find(&draw->values, name) != NULL ||
+        !th__expression_uses(d->program.statements[claim->statement].value, name))
+      continue;
+    bool claimed = false;
+    for (int k = 0; k < d->claims.count; k++)
+      if (d->claims.list[k].statement < claim->statement &&
+          strcmp(d->claims.list[k].name, name) == 0)
+        claimed = true;
+    if (!claimed) {
+      note(f->note, "%s is not claimed above, so its true value is taken", name);
+      return;
+    }
+  }
+}
+
 static void close_claim(th__court *court, int claim) {
   th__finding *f = &court->report->findings[claim];
   const th__claim *about = &court->derivation->claims.list[claim];
@@ -293,6 +316,7 @@ static void close_claim(th__court *court, int claim) {
     note(f->note, "at a kink in %d of %d draws, where any slope between both sides is right",
          line.kinks, line.given + line.varied);
   note_sizes(court, f, &line);
+  if (court->kept_count > 0) note_unclaimed(court, about, f);
   note_zero(court, claim, f);
   if (f->chained == TH__WRONG && f->verdict != TH__WRONG) {
     const th__claim *cause = root_cause(court, about, 0);

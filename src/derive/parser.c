@@ -21,7 +21,9 @@ void *th__parser_fail(th__parser *p, const char *what) {
   p->calc->place = p->at->place;
   switch (p->at->kind) {
   case TH__WORD_END: return th__calc_fail(p->calc, "%s, but the file ends here", what);
-  case TH__WORD_LINE: return th__calc_fail(p->calc, "%s, but the line ends here", what);
+  case TH__WORD_LINE:
+    return th__calc_fail(p->calc, "%s, but the %s ends here", what,
+                         p->at[1].kind == TH__WORD_END ? "file" : "line");
   default: return th__calc_fail(p->calc, "%s, got '%.40s'", what, p->at->text);
   }
 }
