@@ -1,5 +1,5 @@
 /* tapehead train: a small GPT on a toy task or on a text. */
-#include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -36,6 +36,7 @@ enum {
 
 #define MOST_SIZE (1L << 24)
 #define MOST_STEPS (1L << 40)
+#define MOST_TEXT 0x1p30 /* bytes */
 
 /* In the order of th_task_kind. */
 static const char *const task_names[] = {"copy", "reverse", "sort", "recall", "induction", NULL};
@@ -219,9 +220,8 @@ static bool read_text(train_options *options, char **text) {
   if (options->text == NULL) return true;
   th_error error;
   /* It is held twice, as bytes and as symbols, and once more while it is read. */
-  double most = th__machine_memory() / 8;
-  *text = th__read_file_upto(options->text, most < 0x1p40 ? (size_t)most : (size_t)1 << 40,
-                             &options->train.text_bytes, &error);
+  double most = fmin(th__machine_memory() / 8, MOST_TEXT);
+  *text = th__read_file_upto(options->text, (size_t)most, &options->train.text_bytes, &error);
   if (*text == NULL) cli_error("train", "%s", error.message);
   options->train.text = *text;
   options->train.text_name = options->text;

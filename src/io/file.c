@@ -106,6 +106,11 @@ char *th__read_file(const char *path, size_t *count, th_error *error) {
   return th__read_file_upto(path, SIZE_MAX, count, error);
 }
 
+static void too_long(const char *path, size_t most, th_error *error) {
+  th__error(error, TH_ERR_VALUE, "%s: longer than %zu bytes; take a part of it (head -c)", path,
+            most);
+}
+
 /* Twice the room, or NULL. */
 static char *enlarge(char *bytes, size_t used, size_t room) {
   char *larger = room <= SIZE_MAX / 2 ? th__alloc(2 * room) : NULL;
@@ -121,6 +126,13 @@ char *th__read_file_upto(const char *path, size_t most, size_t *count, th_error 
     return NULL;
   }
   size_t room = 1 << 16, used = 0;
+  struct stat status;
+  /* A file says how long it is; a pipe or a device shows when it is read. */
+  if (fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode) && (size_t)status.st_size > most) {
+    fclose(file);
+    too_long(path, most, error);
+    return NULL;
+  }
   char *bytes = th__alloc(room);
   while (bytes != NULL) {
     used += fread(bytes + used, 1, room - 1 - used, file);
@@ -134,8 +146,7 @@ char *th__read_file_upto(const char *path, size_t most, size_t *count, th_error 
   else if (ferror(file) != 0)
     failed(error, path, "read");
   else if (used > most)
-    th__error(error, TH_ERR_VALUE, "%s: longer than %zu bytes; take a part of it (head -c)", path,
-              most);
+    too_long(path, most, error);
   else
     good = true;
   fclose(file);

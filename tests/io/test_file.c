@@ -29,6 +29,7 @@ Test(file, a_file_of_just_the_limit) {
   for (int i = 0; i < COUNT; i++) bytes[i] = (char)(i * 7);
   cr_assert_eq(th__write_file(path, bytes, COUNT, NULL), TH_OK);
   refused(path, COUNT - 1, TH_ERR_VALUE, "longer than 199999 bytes");
+  refused(path, 10, TH_ERR_VALUE, "longer than 10 bytes");
   size_t count = 0;
   char *read = th__read_file_upto(path, COUNT, &count, NULL);
   cr_assert(read != NULL && count == COUNT && memcmp(read, bytes, COUNT) == 0);
