@@ -148,6 +148,14 @@ static void print_fault(const source *s, const th__fault *fault, const char *ver
   print_line(stderr, s, fault->place, 1);
 }
 
+/* How far off, and where. The shapes, if those are wrong. */
+static void print_error(const th__finding *f) {
+  printf("       = ");
+  if (isfinite(f->max_abs_error))
+    printf("error %.3g (relative %.3g): ", f->max_abs_error, f->max_rel_error);
+  printf("%s\n", f->where);
+}
+
 static void print_finding(const source *s, const th__finding *f) {
   if (f->verdict == TH__ERROR && f->fault.message[0] != '\0') {
     print_fault(s, &f->fault, "error");
@@ -164,7 +172,7 @@ static void print_finding(const source *s, const th__finding *f) {
   }
   putchar('\n');
   if (f->verdict != TH__PASS) print_line(stdout, s, f->place, (int)strlen(f->name));
-  if (f->verdict == TH__WRONG && f->where[0] != '\0') printf("       = %s\n", f->where);
+  if (f->verdict == TH__WRONG) print_error(f);
   if (f->remedy[0] != '\0') printf("       = %s\n", f->remedy);
   if (f->note[0] != '\0') printf("       = note: %s\n", f->note);
 }

@@ -59,13 +59,14 @@ th__comparison th__compare(th__calc *c, const th__array *truth, const th__array 
     return r;
   }
   for (ptrdiff_t i = 0; i < truth->count; i++) {
-    double away = (double)fabsl(r.got->v[i] - truth->v[i]);
-    if (!(away <= th__compare_limit(truth, r.got, i))) r.wrong++;
+    double away = (double)fabsl(r.got->v[i] - truth->v[i]),
+           limit = th__compare_limit(truth, r.got, i);
+    if (isfinite(limit) || isnan(away)) r.judged++;
+    if (!(away <= limit)) r.wrong++;
     if (!(away <= r.max_abs) && !isnan(r.max_abs)) {
       r.max_abs = away;
       r.worst = i;
     }
-    if ((double)fabsl(truth->v[i]) > 1e3 * truth->e[i]) r.above_floor = true;
   }
   double scale = largest(truth);
   r.max_rel = r.max_abs == 0 ? 0 : scale > 0 ? r.max_abs / scale : isnan(r.max_abs) ? r.max_abs : 1;

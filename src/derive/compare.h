@@ -17,7 +17,7 @@ typedef struct th__comparison {
   ptrdiff_t worst;  /* the entry that is furthest off */
   double max_abs;   /* largest distance; NaN if a claimed entry is not a number */
   double max_rel;   /* the same relative to the largest entry of the truth */
-  bool above_floor; /* some entry of the truth is far larger than its own error */
+  ptrdiff_t judged; /* entries whose error is bounded at all */
 } th__comparison;
 
 th__comparison th__compare(th__calc *c, const th__array *truth, const th__array *claim);

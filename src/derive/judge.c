@@ -83,18 +83,16 @@ static void write_where(th__finding *f, const th__outcome *o, const th__comparis
            how->wrong, o->truth->count, index, how->got->v[how->worst], o->truth->v[how->worst]);
 }
 
-/* The largest errors over all draws; for a wrong line its first wrong draw says where. */
+/* Of a right line the largest errors over all draws; of a wrong one those of its first wrong draw, which
+ * also says where. */
 static void enter_errors(th__court *court, int claim, const th__draw *draw,
                          const th__comparison *how, bool off) {
   th__finding *f = &court->report->findings[claim];
   const th__outcome *o = &draw->outcomes[claim];
-  if (how->got == NULL || isnan(how->max_abs)) {
-    f->max_abs_error = f->max_rel_error = (double)NAN;
-  } else {
-    if (how->max_abs > f->max_abs_error) f->max_abs_error = how->max_abs;
-    if (how->max_rel > f->max_rel_error) f->max_rel_error = how->max_rel;
-  }
-  if (!off || f->where[0] != '\0') return;
+  if (f->where[0] != '\0') return;
+  if (off || how->max_abs > f->max_abs_error) f->max_abs_error = how->max_abs;
+  if (off || how->max_rel > f->max_rel_error) f->max_rel_error = how->max_rel;
+  if (!off) return;
   if (how->got == NULL)
     snprintf(f->where, sizeof f->where, "shape %s, but %s has shape %s", TH__SHAPE_OF(o->given),
              f->name + 1, TH__SHAPE_OF(o->truth));
@@ -106,7 +104,7 @@ static th__result hear_given(th__court *court, th__draw *draw, int claim) {
   const th__outcome *o = &draw->outcomes[claim];
   th__finding *f = &court->report->findings[claim];
   th__comparison how = th__compare(&draw->calc, o->truth, o->given);
-  if (o->truth->count == 0 && how.got != NULL) return TH__UNJUDGED;
+  if (how.got != NULL && how.judged == 0) return TH__UNJUDGED;
   bool off = how.wrong > 0, kinks = off && only_kinks(draw, o, &how);
   if (!kinks) enter_errors(court, claim, draw, &how, off);
   if (how.shape == TH__SHAPE_STRETCHED && !off && strstr(f->note, "shape") == NULL)
@@ -196,7 +194,7 @@ static tally count_results(const th__court *court, const unsigned char *results,
     t.varied++, t.varied_off += off;
     if (r->unequal) t.unequal++, t.unequal_off += off;
     if (r->related) t.related++, t.related_off += off;
-    if (off) t.off_sizes = r->sizes;
+    if (off && t.off_sizes == NULL) t.off_sizes = r->sizes;
   }
   return t;
 }
