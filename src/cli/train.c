@@ -60,7 +60,7 @@ static const struct argp_option own_options[] = {
     {"heads", KEY_HEADS, "N", 0, "Heads (default 4)", 0},
     {"layers", KEY_LAYERS, "N", 0, "Layers (default 2)", 0},
     {"d-model", KEY_D_MODEL, "N", 0, "Width of the model (default 64)", 0},
-    {"seq", KEY_SEQ, "N", 0, "Tokens per sequence (default 32; 64 for a text)", 0},
+    {"seq", KEY_SEQ, "N", 0, "Tokens per sequence (default 32; 24 for induction, 64 for a text)", 0},
     {"batch", KEY_BATCH, "N", 0, "Sequences per step (default 32)", 0},
     {"steps", KEY_STEPS, "N", 0, "Training steps (default: enough for the task, 300 to 2000)", 0},
     {"optim", KEY_OPTIM, "sgd|adamw", 0, "Optimiser (default adamw)", 0},

@@ -16,8 +16,8 @@ typedef struct defaults {
 static const defaults task_defaults[TH_TASK_COUNT] = {[TH_TASK_COPY] = {32, 300, 3e-3},
                                                       [TH_TASK_REVERSE] = {32, 300, 3e-3},
                                                       [TH_TASK_SORT] = {32, 1000, 3e-3},
-                                                      [TH_TASK_RECALL] = {32, 1000, 1e-3},
-                                                      [TH_TASK_INDUCTION] = {32, 2000, 1e-3}};
+                                                      [TH_TASK_RECALL] = {32, 1500, 1e-3},
+                                                      [TH_TASK_INDUCTION] = {24, 2000, 1e-3}};
 static const defaults text_defaults = {64, 1000, 3e-3};
 
 void th__train_complete(th__train *s) {
