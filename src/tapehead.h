@@ -547,12 +547,12 @@ TH_API const char *th_check_mode_name(th_check_mode mode);
 /* Fields left 0 take the value in brackets. */
 typedef struct th_gradcheck_options {
   th_check_mode mode; /* [AUTO: EVERY up to 20000 coordinates in all, else PROJECTION] */
-  uint64_t seed;      /* of the upstream gradient, of directions, and of th_gradcheck_case's inputs */
-  double tolerance;   /* relative [1e-7] */
-  int projections;    /* directions per input; pairs of them for HESSIAN [4], at most 1000 */
-  ptrdiff_t samples;  /* coordinates per input for SAMPLE [256] */
-  bool f32;           /* also compare the f32 backward with the f64 backward */
-  bool serial;        /* call the function from this thread only: it is not safe to share */
+  uint64_t seed;    /* of the upstream gradient, of directions, and of th_gradcheck_case's inputs */
+  double tolerance; /* relative [1e-7] */
+  int projections;  /* directions per input; pairs of them for HESSIAN [4], at most 1000 */
+  ptrdiff_t samples; /* coordinates per input for SAMPLE [256] */
+  bool f32;          /* also compare the f32 backward with the f64 backward */
+  bool serial;       /* call the function from this thread only: it is not safe to share */
 } th_gradcheck_options;
 
 /* One input in one mode. "Worst entry": of the worst verdict, the one with the largest error. */
@@ -569,11 +569,12 @@ typedef struct th_gradcheck_row {
   /* Relative to the largest of |analytic|, |numeric| and a thousandth of the input's largest gradient
    * (projections: a tenth of the typical projection), over the entries that could be resolved. */
   double max_abs_error, max_rel_error;
-  ptrdiff_t index;          /* the worst entry (or direction), row-major */
-  double analytic, numeric; /* the gradient claimed there, and the one measured (or computed in f64) */
-  double error_bar;         /* of `numeric` */
-  double left, right;       /* one-sided slopes there, where they differ (kinks), else 0 */
-  char detail[192];         /* the evidence in a sentence, "" for a pass */
+  ptrdiff_t index; /* the worst entry (or direction), row-major */
+  double analytic,
+      numeric;        /* the gradient claimed there, and the one measured (or computed in f64) */
+  double error_bar;   /* of `numeric` */
+  double left, right; /* one-sided slopes there, where they differ (kinks), else 0 */
+  char detail[192];   /* the evidence in a sentence, "" for a pass */
   /* The mistake behind a wrong f64 gradient: "factor", "sign", "transpose", "missing-row-sum",
    * "missing-mean", "missing-term", "overwritten", "mask-shifted", "mask-not-applied",
    * "heads-permuted", "not-summed", "rotated-wrong-way", "unknown"; "" where nothing was looked for.
