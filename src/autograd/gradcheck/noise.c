@@ -67,7 +67,8 @@ th_status th__measure_noise(th__subject *subject, th__worker *worker, th_error *
     if (status == TH_OK) read_differences(count, values, subject->noise);
   }
   for (ptrdiff_t k = 0; k < count; k++) {
-    double rounding = DBL_EPSILON / 2 * fabs(subject->output[k]);
+    /* Where y hardly moves, differences miss its rounding: a few units of a product, quotient, sum. */
+    double rounding = 2 * DBL_EPSILON * fabs(subject->output[k]);
     bool measured = isfinite(subject->noise[k]);
     subject->noise[k] = measured ? fmax(subject->noise[k], rounding) : rounding;
   }

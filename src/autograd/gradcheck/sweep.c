@@ -85,6 +85,9 @@ typedef struct best_entry {
   double value, bar, noise, step; /* step: the smallest one used */
 } best_entry;
 
+/* Of the many entries of the table the one with the smallest bar is taken, so some agree by chance. */
+#define AGREEMENT 4
+
 /* Goes through Neville's table of levels 0 .. count-1 (rising step, so rows are built from the end)
  * with `rough` as the least round-off of f itself. */
 static best_entry extrapolate(const sweep *s, int count, double rough) {
@@ -99,7 +102,8 @@ static best_entry extrapolate(const sweep *s, int count, double rough) {
       double ratio = s->levels[j + m].step / level->step, weight = 1 / (ratio * ratio - 1);
       double next = left_value + (left_value - value[m - 1]) * weight;
       double next_noise = left_noise * (1 + weight) + noise[m - 1] * weight;
-      double bar = fmax(fabs(next - left_value), fabs(next - value[m - 1])) + next_noise;
+      double apart = fmax(fabs(next - left_value), fabs(next - value[m - 1]));
+      double bar = AGREEMENT * apart + next_noise;
       value[m - 1] = left_value, noise[m - 1] = left_noise;
       if (bar < best.bar) best = (best_entry){next, bar, next_noise, level->step};
       left_value = next, left_noise = next_noise;
@@ -145,6 +149,7 @@ static best_entry extrapolate_upwards(const sweep *s, int count, double rough) {
     double moved = fabs(next.value - best.value);
     double size = fmax(fabs(next.value), fabs(best.value));
     if (moved > 10 * best.bar + next.bar && moved > 1e-3 * size) break;
+    if (moved > best.bar + next.bar) next.bar = moved; /* they disagree: believe neither too much */
     best = next;
   }
   return best;
@@ -250,7 +255,8 @@ th_status th__sweep(const th__line *line, double analytic, double allowed, th__e
   if (status == TH_OK && !done && line->own > 0)
     status = try_levels(&s, line->own, near, COUNT(near), false, estimate, &done, error);
   /* A kink or the domain's edge may be close. */
-  bool crowded = estimate->kink || s.count < 4 || smooth_levels(&s) < 4;
+  bool crowded = estimate->kink || s.count < 4 || smooth_levels(&s) < 4 ||
+                 claim_error(&s, estimate) > allowed + estimate->bar;
   if (status == TH_OK && !done && crowded)
     status = try_levels(&s, line->scale, tiny, COUNT(tiny), false, estimate, &done, error);
   return status;
