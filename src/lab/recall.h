@@ -57,7 +57,8 @@ typedef struct th__recall_point {
 
 typedef struct th__recall_run {
   th__recall settings;
-  int steps_to_95; /* the first multiple of 10 with 95 % of 256 held-out answers right; -1: not reached */
+  int steps_to_95; /* the first multiple of 10 with 95 % of held-out answers right, of 256 and then of
+                      2048 others; -1: not reached */
   double heldout_accuracy; /* after the last step, on 2048 answers */
   int point_count;
   th__recall_point points[TH__RECALL_POINTS];
