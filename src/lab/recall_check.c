@@ -1,4 +1,5 @@
 /* recall_check.c: the live attention layer's gradient against finite differences. */
+#include <float.h>
 #include <math.h>
 
 #include "lab/recall_model.h"
@@ -30,13 +31,17 @@ static double derivative(const probe *p, double *resolution) {
   enum { ROUNDS = 8 };
   double table[ROUNDS][ROUNDS], step = 1e-2, best = (double)NAN, least = (double)INFINITY;
   for (int i = 0; i < ROUNDS; i++, step /= 2) {
-    table[i][0] = (loss_at(p, step) - loss_at(p, -step)) / (2 * step);
+    double ahead = loss_at(p, step), behind = loss_at(p, -step);
+    double round_off =
+        DBL_EPSILON * fabs(ahead) / step; /* of this quotient: agreement cannot be closer */
+    table[i][0] = (ahead - behind) / (2 * step);
     double factor = 1;
     for (int j = 1; j <= i; j++) {
       factor *= 4;
       table[i][j] = (factor * table[i][j - 1] - table[i - 1][j - 1]) / (factor - 1);
       double error =
           fmax(fabs(table[i][j] - table[i][j - 1]), fabs(table[i][j] - table[i - 1][j - 1]));
+      error = fmax(error, round_off);
       if (error < least) {
         least = error;
         best = table[i][j];
