@@ -50,9 +50,13 @@ int main(void) {
   th_task *task = th_task_new(
       &(th_task_options){.kind = TH_TASK_COPY, .seq = 16, .batch = 32, .seed = 1}, &error);
   if (task != NULL)
-    model = th_gpt_new(
-        &(th_gpt){.layers = 2, .heads = 4, .width = 32, .context = 16, .vocab = th_task_vocab(task)},
-        1, &error);
+    model = th_gpt_new(&(th_gpt){.layers = 2,
+                                 .heads = 4,
+                                 .width = 32,
+                                 .context = 16,
+                                 .vocab = th_task_vocab(task),
+                                 .init = TH_INIT_WIDTH},
+                       1, &error);
   if (model != NULL) optim = th_adamw_new(th_model_params(model), &(th_adamw){.lr = 3e-3}, &error);
 
   if (tape == NULL)

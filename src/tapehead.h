@@ -2,12 +2,12 @@
  *
  * This header is the whole public interface, ordered from simple to advanced:
  *
- *   1  status, errors, version          6  optimisers
- *   2  tensors                          7  random numbers
- *   3  the tape                         8  toy data
- *   4  operations                       9  gradient checks
- *   5  parameters, modules, models     10  your own operation
- *                                      11  threads and the machine
+ *   1  status, errors, version          7  files and generation
+ *   2  tensors                          8  random numbers
+ *   3  the tape                         9  toy data
+ *   4  operations                      10  gradient checks
+ *   5  parameters and models           11  your own operation
+ *   6  optimisers and schedules        12  threads and the machine
  *
  * Three rules hold everywhere:
  *
@@ -212,6 +212,12 @@ TH_API th_tensor *th_linear(th_tape *tape, th_tensor *x, th_tensor *weight, th_t
 TH_API th_tensor *th_reshape(th_tape *tape, th_tensor *x, int ndim, const ptrdiff_t *shape);
 TH_API th_tensor *th_transpose(th_tape *tape, th_tensor *x, int axis1, int axis2);
 TH_API th_tensor *th_slice(th_tape *tape, th_tensor *x, int axis, ptrdiff_t begin, ptrdiff_t end);
+/* Cuts x along one axis into `count` pieces of the given sizes, whose sum is the length: views. On an
+ * error all pieces are NULL. */
+TH_API void th_split(th_tape *tape, th_tensor *x, int axis, const ptrdiff_t *sizes, int count,
+                     th_tensor **pieces);
+/* Joins `count` tensors along one axis; the other axes are equal. A copy. */
+TH_API th_tensor *th_concat(th_tape *tape, th_tensor *const *pieces, int count, int axis);
 /* [B, T, H*D] -> [B, H, T, D] (head h holds columns h*D .. h*D+D-1), and back. */
 TH_API th_tensor *th_split_heads(th_tape *tape, th_tensor *x, ptrdiff_t heads);
 TH_API th_tensor *th_merge_heads(th_tape *tape, th_tensor *x);
@@ -231,6 +237,16 @@ TH_API th_tensor *th_relu(th_tape *tape, th_tensor *x); /* max(x, 0), NaN stays;
 typedef enum th_gelu_form { TH_GELU_EXACT, TH_GELU_TANH } th_gelu_form;
 TH_API th_tensor *th_gelu(th_tape *tape, th_tensor *x, th_gelu_form form);
 
+TH_API th_tensor *th_tanh(th_tape *tape, th_tensor *x);
+TH_API th_tensor *th_sigmoid(th_tape *tape, th_tensor *x); /* 1 / (1 + exp(-x)) */
+TH_API th_tensor *th_silu(th_tape *tape, th_tensor *x);    /* x sigmoid(x) (arXiv:1702.03118) */
+/* silu(gate) * up, of one shape (Shazeer 2020, arXiv:2002.05202, equation 6): the inside of a SwiGLU
+ * feed-forward layer. */
+TH_API th_tensor *th_swiglu(th_tape *tape, th_tensor *gate, th_tensor *up);
+
+/* log(sum(exp(x))) over the last axis, which disappears. A row of -inf only gives -inf, gradient 0. */
+TH_API th_tensor *th_logsumexp(th_tape *tape, th_tensor *x);
+
 /* Over the last axis. A row of -inf only gives zeros (softmax). Weights below the smallest normal
  * number (1.2e-38 in f32, 2.2e-308 in f64) are exactly 0, so that no subnormal slows a run. The
  * backward keeps its relative accuracy when a row saturates. */
@@ -242,6 +258,10 @@ TH_API th_tensor *th_log_softmax(th_tape *tape, th_tensor *x);
  * TH_ERR_INDEX. All ignored: loss 0, gradient 0. */
 #define TH_IGNORE (-1)
 TH_API th_tensor *th_cross_entropy(th_tape *tape, th_tensor *logits, const th_tensor *targets);
+/* The sum in place of the mean, and how many targets count. Micro-batches whose sums are each scaled
+ * by 1 / (counted targets of all of them) add up to the gradient of the whole batch. */
+TH_API th_tensor *th_cross_entropy_sum(th_tape *tape, th_tensor *logits, const th_tensor *targets);
+TH_API ptrdiff_t th_counted_targets(const th_tensor *targets);
 
 /* Rows of table [V, C] for ids TH_I32 of any shape -> [..., C]. An id outside 0..V-1 is
  * TH_ERR_INDEX. A row hit several times gets the sum of its gradients, in the order of the ids. */
@@ -265,6 +285,39 @@ TH_API th_tensor *th_dropout(th_tape *tape, th_tensor *x, double p, th_random st
  * NULL. eps > 0; GPT-2 uses 1e-5. */
 TH_API th_tensor *th_layer_norm(th_tape *tape, th_tensor *x, th_tensor *gain, th_tensor *bias,
                                 double eps);
+
+/* x / sqrt(mean(x^2) + eps) * gain over the last axis (Zhang & Sennrich 2019, arXiv:1910.07467,
+ * equation 4, eps inside the root as in Llama). gain [n] or NULL. eps > 0. */
+TH_API th_tensor *th_rms_norm(th_tape *tape, th_tensor *x, th_tensor *gain, double eps);
+
+/* Rotary positions (Su et al. 2021, arXiv:2104.09864, equation 34). x [..., T, D], D even: row t is
+ * turned as position offset + t, pair i by the angle position * base^(-2i/D). Pairs are (x[i],
+ * x[i + D/2]), as in GPT-NeoX and Llama files of Hugging Face, or interleaved: (x[2i], x[2i + 1]). */
+typedef struct th_rope_options {
+  double base;      /* [10000] */
+  ptrdiff_t offset; /* position of row 0 [0]; with a cache, what it holds already */
+  bool interleaved;
+} th_rope_options;
+TH_API th_tensor *th_rope(th_tape *tape, th_tensor *x, const th_rope_options *options);
+
+/* Sinusoidal positions offset .. offset + T - 1 (Vaswani et al. 2017, section 3.5), a constant [T, C]:
+ * sine in even columns, cosine in odd ones. C even. */
+TH_API th_tensor *th_sinusoidal(th_tape *tape, th_dtype dtype, ptrdiff_t offset, ptrdiff_t length,
+                                ptrdiff_t width);
+
+/* Recurrent layers over a whole sequence, with backward through time. x [B, T, in]; the first states
+ * h0, c0 [B, H] may be NULL: zeros. Weights w_x [G*H, in], w_h [G*H, H], bias [G*H] or NULL.
+ * rnn (G = 1; Elman 1990): h_t = tanh(W_x x_t + W_h h_(t-1) + b). -> all h [B, T, H].
+ * lstm (G = 4; Hochreiter & Schmidhuber 1997 with forget gates, as PyTorch has it, whose two biases
+ * are added here; gates stacked as i, f, g, o): c_t = f c_(t-1) + i g, h_t = o tanh(c_t). -> all h
+ * [B, T, H]; *cells, if not NULL, receives all c [B, T, H], through which gradients flow too. */
+typedef struct th_recurrent_weights {
+  th_tensor *w_x, *w_h, *bias;
+} th_recurrent_weights;
+TH_API th_tensor *th_rnn(th_tape *tape, th_tensor *x, th_tensor *h0,
+                         const th_recurrent_weights *weights);
+TH_API th_tensor *th_lstm(th_tape *tape, th_tensor *x, th_tensor *h0, th_tensor *c0,
+                          const th_recurrent_weights *weights, th_tensor **cells);
 
 /* What multiplies q.k before the softmax. */
 typedef enum th_scale_kind {
@@ -314,7 +367,7 @@ TH_API th_tensor *th_multi_head_attention(th_tape *tape, th_tensor *x, th_tensor
                                           const th_mha_weights *weights, ptrdiff_t heads,
                                           const th_attention_options *options);
 
-/* ---- 5. Parameters, modules, models -------------------------------------------------------- */
+/* ---- 5. Parameters and models -------------------------------------------------------------- */
 
 /* A list of named parameters. It owns them; they are f32 or f64 tensors with a wanted gradient. A
  * tensor stands in the list once, however many layers use it (tied weights count once). */
@@ -336,44 +389,137 @@ TH_API void th_init_uniform(th_tensor *tensor, double low, double high, th_rando
 
 /* A model: parameters and a configuration. */
 typedef struct th_model th_model;
+typedef enum th_model_kind {
+  TH_MODEL_GPT,        /* decoder-only transformer */
+  TH_MODEL_RECURRENT,  /* RNN or LSTM language model */
+  TH_MODEL_CLASSIFIER, /* encoder, one answer per sequence */
+  TH_MODEL_SEQ2SEQ     /* encoder and decoder with cross-attention */
+} th_model_kind;
 TH_API void th_model_free(th_model *model);
 TH_API th_params *th_model_params(const th_model *model); /* NULL for NULL */
+TH_API th_model_kind th_model_kind_of(const th_model *model);
 
-/* A decoder-only transformer in the GPT-2 layout (Radford et al. 2019): token + learned position
- * embeddings; per layer x += attention(norm(x)), x += feed-forward(norm(x)); a last norm; logits by
- * the token table (tied). Initialisation: matrices and tables N(0, init_sd^2), the projections that end
- * in a residual divided by the root of their number (2 layers, or layers without feed-forward), biases
- * 0, gains 1. Fields left 0 take the value in brackets. Names of parameters: those of GPT-2,
- * wte.weight, wpe.weight, h.0.ln_1.weight, h.0.ln_1.bias, h.0.attn.c_attn.weight ..., ln_f.bias;
- * matrices are [out, in], c_attn stacks the rows of W_q, W_k and W_v. */
+typedef enum th_norm_kind { TH_NORM_LAYER, TH_NORM_RMS } th_norm_kind;
+typedef enum th_position_kind {
+  TH_POSITION_LEARNED,    /* a table [context, C], added to the embedding */
+  TH_POSITION_SINUSOIDAL, /* th_sinusoidal, added to the embedding */
+  TH_POSITION_ROPE,       /* th_rope on queries and keys of each layer */
+  TH_POSITION_NONE
+} th_position_kind;
+typedef enum th_feed_forward_kind {
+  TH_FEED_FORWARD_GELU_TANH,
+  TH_FEED_FORWARD_GELU,
+  TH_FEED_FORWARD_RELU,
+  TH_FEED_FORWARD_SWIGLU, /* down(silu(gate x) * (up x)) */
+  TH_FEED_FORWARD_NONE
+} th_feed_forward_kind;
+/* First values of matrices and tables; biases are 0, gains 1.
+ *   gpt2    N(0, 0.02^2) (Radford et al. 2019), projections that end in a residual divided by the root
+ *           of their number: 1/sqrt(2 L) for L layers with feed-forward
+ *   width   the same with 1/sqrt(width) in place of 0.02: small models learn sooner
+ *   xavier  uniform on +-sqrt(6 / (in + out)) (Glorot & Bengio 2010), tables N(0, 1/width) */
+typedef enum th_init_kind { TH_INIT_GPT2, TH_INIT_WIDTH, TH_INIT_XAVIER } th_init_kind;
+
+/* A transformer. Zeros give the GPT-2 layout (Radford et al. 2019): layer norm before attention and
+ * feed-forward, learned positions, tanh-GELU, biases, output tied to the token table. Any mixture is
+ * legal; {TH_LLAMA, .layers = ...} starts from Llama's (Touvron et al. 2023, arXiv:2302.13971). Fields
+ * left 0 take the value in brackets.
+ *
+ * Names of parameters are GPT-2's: wte.weight, wpe.weight, h.0.ln_1.weight, h.0.ln_1.bias,
+ * h.0.attn.c_attn.weight, h.0.attn.c_proj.weight, h.0.ln_2.weight, h.0.mlp.c_fc.weight,
+ * h.0.mlp.c_proj.weight, ..., ln_f.weight; with SwiGLU h.0.mlp.c_gate.weight; an untied output is
+ * lm_head.weight. Matrices are [out, in]; c_attn stacks the rows of W_q, W_k and W_v. */
 typedef struct th_gpt {
   ptrdiff_t layers, heads, width, context, vocab;
+  ptrdiff_t kv_heads;   /* heads of keys and values, a divisor of heads [heads] */
   ptrdiff_t head_width; /* d_k of queries and keys [width / heads]; values stay width / heads */
-  ptrdiff_t hidden;     /* feed-forward width [4 width] */
-  th_scale_kind scale;  /* [TH_SCALE_SQRT] */
-  double factor;        /* for TH_SCALE_FACTOR */
-  double dropout;       /* on embeddings, attention output and feed-forward [0] */
-  double init_sd;       /* [1/sqrt(width)]; GPT-2's is 0.02, with which small models start slowly */
-  bool no_feed_forward; /* attention only */
-  bool all_see_all;     /* no causal mask */
-  th_dtype dtype;       /* [TH_F32] */
+  ptrdiff_t hidden; /* feed-forward width [4 width; with SwiGLU 8/3 width, up to a multiple of 8] */
+  th_norm_kind norm;
+  th_position_kind positions;
+  th_feed_forward_kind feed_forward;
+  bool post_norm; /* norm(x + f(x)), as in Vaswani et al. 2017, and no norm at the end */
+  bool no_bias;
+  bool untied;         /* an output matrix of its own: counted, stepped and stored separately */
+  double norm_eps;     /* [1e-5] */
+  double rope_base;    /* [10000] */
+  th_scale_kind scale; /* [TH_SCALE_SQRT] */
+  double factor;       /* for TH_SCALE_FACTOR */
+  double dropout;      /* on embeddings, attention output and feed-forward [0] */
+  th_init_kind init;   /* [TH_INIT_GPT2] */
+  bool all_see_all;    /* no causal mask */
+  th_dtype dtype;      /* [TH_F32] */
 } th_gpt;
+#define TH_LLAMA                                                                                   \
+  .norm = TH_NORM_RMS, .positions = TH_POSITION_ROPE, .feed_forward = TH_FEED_FORWARD_SWIGLU,      \
+  .no_bias = true, .untied = true
 TH_API th_model *th_gpt_new(const th_gpt *config, uint64_t seed, th_error *error);
-/* Its configuration, with zeros replaced by what they stood for. NULL for NULL. */
+/* Its configuration, with zeros replaced by what they stood for; also of a classifier and a seq2seq.
+ * NULL for other models and for NULL. */
 TH_API const th_gpt *th_model_gpt(const th_model *model);
 
+/* A recurrent language model: token table, `layers` of th_rnn or th_lstm, logits by the token table.
+ * Names: wte.weight, h.0.w_x, h.0.w_h, h.0.bias, ..., lm_head.weight if untied. Matrices of cells are
+ * uniform on +-1/sqrt(width), tables N(0, 0.02^2), biases 0, an LSTM's forget gates 1 (Jozefowicz et
+ * al. 2015). */
+typedef struct th_recurrent {
+  ptrdiff_t layers, width, vocab;
+  bool lstm;
+  bool untied;
+  double dropout; /* on the embedding and between layers [0] */
+  th_dtype dtype; /* [TH_F32] */
+} th_recurrent;
+TH_API th_model *th_recurrent_new(const th_recurrent *config, uint64_t seed, th_error *error);
+TH_API const th_recurrent *th_model_recurrent(const th_model *model); /* NULL for other models */
+
+/* An encoder (no causal mask) whose last states are averaged over each sequence's tokens and projected
+ * to `classes` logits: head.weight, head.bias. Everything else as th_gpt, `untied` aside. */
+TH_API th_model *th_classifier_new(const th_gpt *config, ptrdiff_t classes, uint64_t seed,
+                                   th_error *error);
+/* Encoder and decoder of `layers` layers each (Vaswani et al. 2017, section 3.1) with one token table.
+ * Names: enc.0..., dec.0..., the latter with cross.c_q, cross.c_kv, cross.c_proj and ln_x. */
+TH_API th_model *th_seq2seq_new(const th_gpt *config, uint64_t seed, th_error *error);
+
+/* Keys and values (or recurrent states) of the tokens that a model has seen, for decoding. ONE rule:
+ * the tokens of a pass stand at positions length .. length + T - 1, in every layer; the length moves
+ * once, when the pass is over. Grouped heads store only their own. */
+typedef struct th_cache th_cache;
+/* For `batch` sequences of up to `capacity` tokens [0: the model's context; recurrent models have no
+ * limit]. */
+TH_API th_cache *th_cache_new(const th_model *model, ptrdiff_t batch, ptrdiff_t capacity,
+                              th_error *error);
+TH_API void th_cache_free(th_cache *cache);
+TH_API void th_cache_clear(th_cache *cache); /* the next pass starts at position 0 and sees nothing */
+TH_API ptrdiff_t th_cache_length(const th_cache *cache);
+TH_API size_t th_cache_bytes(const th_cache *cache);
+
 /* What one pass may be asked for; NULL or zeros: evaluation, nothing kept. */
-typedef struct th_gpt_pass {
+typedef struct th_pass {
   bool training;       /* dropout on */
   th_random stream;    /* for dropout: step = the training step, purpose < 65536; each place that
                            drops adds its own multiple of 65536 */
-  th_tensor **weights; /* `layers` entries, receive the attention weights [B, H, T, T], detached */
-} th_gpt_pass;
-/* tokens TH_I32 [B, T], T <= context -> logits [B, T, V]. */
-TH_API th_tensor *th_gpt_forward(th_tape *tape, th_model *model, const th_tensor *tokens,
-                                 const th_gpt_pass *pass);
+  th_tensor **weights; /* `layers` entries, receive the attention weights [B, H, n_q, n_k], detached;
+                          of a seq2seq those of its cross-attention */
+  th_cache *cache;     /* th_model_forward without recording only: the tokens go on from there */
+} th_pass;
 
-/* ---- 6. Optimisers ------------------------------------------------------------------------- */
+/* tokens TH_I32 [B, T] -> logits [B, T, V], of a gpt or a recurrent model. At most `context` tokens
+ * for a gpt, those in the cache included: TH_ERR_STATE names the limit. */
+TH_API th_tensor *th_model_forward(th_tape *tape, th_model *model, const th_tensor *tokens,
+                                   const th_pass *pass);
+/* The same, for a gpt only. */
+TH_API th_tensor *th_gpt_forward(th_tape *tape, th_model *model, const th_tensor *tokens,
+                                 const th_pass *pass);
+/* tokens [B, T], lengths TH_I32 [B] of 1..T, or NULL: all T -> logits [B, classes]. What stands in the
+ * padding (any legal token) changes nothing. */
+TH_API th_tensor *th_classifier_forward(th_tape *tape, th_model *model, const th_tensor *tokens,
+                                        const th_tensor *lengths, const th_pass *pass);
+/* source [B, S], lengths of the sources or NULL, target [B, T] -> logits [B, T, V]: those at t have
+ * seen the source and target 0 .. t. */
+TH_API th_tensor *th_seq2seq_forward(th_tape *tape, th_model *model, const th_tensor *source,
+                                     const th_tensor *lengths, const th_tensor *target,
+                                     const th_pass *pass);
+
+/* ---- 6. Optimisers and schedules ----------------------------------------------------------- */
 
 /* An optimiser steps every parameter that got a gradient since the last step, and sets that gradient
  * to zero: several th_backward()s before one step accumulate. The parameters must outlive it. */
@@ -400,6 +546,26 @@ TH_API th_optim *th_adamw_new(th_params *params, const th_adamw *options, th_err
 /* Adam: the same without decay; a weight_decay other than 0 is refused. */
 TH_API th_optim *th_adam_new(th_params *params, const th_adamw *options, th_error *error);
 
+/* What parameter i of the list decays with at each step: weight_decay, or 0 if it does not. */
+TH_API double th_optim_weight_decay(const th_optim *optim, ptrdiff_t i);
+
+/* Learning rates of steps 1 .. steps: rises linearly over the first `warmup` steps to `peak`, which is
+ * reached once (constant: and kept), then falls to `floor` at the last step along a line or half a
+ * cosine (Loshchilov & Hutter 2017, arXiv:1608.03983, equation 5). Never 0 at step 1 unless peak is,
+ * never rising after the peak; beyond the last step it stays. */
+typedef enum th_schedule_kind {
+  TH_SCHEDULE_CONSTANT,
+  TH_SCHEDULE_LINEAR,
+  TH_SCHEDULE_COSINE
+} th_schedule_kind;
+typedef struct th_schedule {
+  th_schedule_kind kind;
+  double peak, floor; /* 0 <= floor <= peak */
+  long warmup, steps; /* 0 <= warmup < steps, or warmup <= steps for a constant one */
+} th_schedule;
+TH_API th_status th_schedule_check(const th_schedule *schedule, th_error *error);
+TH_API double th_schedule_lr(const th_schedule *schedule, long step);
+
 /* For schedules; 0 is legal. TH_ERR_VALUE, and nothing changed, unless lr is finite and >= 0. */
 TH_API th_status th_optim_set_lr(th_optim *optim, double lr);
 TH_API double th_optim_lr(const th_optim *optim);
@@ -414,7 +580,36 @@ TH_API th_status th_optim_step(th_optim *optim, th_error *error);
  * and no gradient is changed: take no step then. norm may be NULL. limit = INFINITY only measures. */
 TH_API th_status th_clip_grad_norm(th_params *params, double limit, double *norm, th_error *error);
 
-/* ---- 7. Random numbers --------------------------------------------------------------------- */
+/* ---- 7. Files and generation --------------------------------------------------------------- */
+
+/* Files are in the safetensors format, which Python's `safetensors` and PyTorch read. They are written
+ * beside the old file, synced, and renamed: whatever happens, one of the two is there, whole.
+ * Reading checks every field against the file's size first: a malformed file is TH_ERR_IO with the
+ * tensor and the field, and nothing is changed. docs/files.md has the layout. */
+
+/* All parameters, under their names. */
+TH_API th_status th_params_save(const th_params *params, const char *path, th_error *error);
+/* Fills every parameter from the file. Names, shapes and types must agree (F32 and F64 are converted,
+ * F16 and BF16 widened); tensors that the list does not have are an error unless they are called
+ * "optim.*". Either all is loaded or nothing. */
+TH_API th_status th_params_load(th_params *params, const char *path, th_error *error);
+/* The same with the configuration inside, from which the model is made again. */
+TH_API th_status th_model_save(const th_model *model, const char *path, th_error *error);
+TH_API th_model *th_model_load(const char *path, th_error *error);
+
+/* Draws from softmax(logits / temperature), of the top_k largest, of the fewest whose probabilities
+ * reach top_p (Holtzman et al. 2020, arXiv:1904.09751). */
+typedef struct th_sampling {
+  double temperature; /* 0: the first of the largest logits */
+  ptrdiff_t top_k;    /* [0: all] */
+  double top_p;       /* 0 < top_p <= 1 [0: 1] */
+} th_sampling;
+/* Draws with `uniform` in [0, 1) from the last row of logits [..., V]. -inf is never drawn. -1 with
+ * `error`: a NaN, +inf, or nothing but -inf among the logits; settings out of range. */
+TH_API ptrdiff_t th_sample(const th_tensor *logits, const th_sampling *options, double uniform,
+                           th_error *error);
+
+/* ---- 8. Random numbers --------------------------------------------------------------------- */
 
 /* Counter-based (Philox4x32-10; Salmon et al. 2011, doi:10.1145/2063384.2063405): number i of a
  * stream is a function of (stream, i), so any of them can be had in any order by any thread. */
@@ -423,7 +618,7 @@ TH_API double th_random_uniform(th_random stream, uint64_t i); /* [0, 1), 53 bit
 TH_API double th_random_normal(th_random stream, uint64_t i);  /* N(0, 1), Box-Muller */
 TH_API uint64_t th_random_below(th_random stream, uint64_t i, uint64_t limit); /* 0 .. limit-1 */
 
-/* ---- 8. Toy data --------------------------------------------------------------------------- */
+/* ---- 9. Toy data --------------------------------------------------------------------------- */
 
 /* Sequence tasks, made from the seed. Tokens and targets are TH_I32 [batch, seq]; a target of
  * TH_IGNORE marks a position without an answer. docs/tasks.md shows a sequence of each. */
@@ -458,7 +653,7 @@ TH_API ptrdiff_t th_task_vocab(const th_task *task); /* tokens: the symbols and 
 TH_API th_batch th_task_next(th_task *task);
 TH_API th_batch th_task_batch(th_task *task, bool heldout, uint64_t number);
 
-/* ---- 9. Gradient checks -------------------------------------------------------------------- */
+/* ---- 10. Gradient checks ------------------------------------------------------------------- */
 
 /* A function of tensors, built from operations. Returns a tensor of any shape, NULL on error. It
  * must be deterministic. */
@@ -633,7 +828,7 @@ TH_API th_status th_gradcheck_shrink_sized(th_case_maker *maker, th_case_sizes *
                                            const th_gradcheck_options *options,
                                            th_gradcheck_result *result, th_error *error);
 
-/* ---- 10. Your own operation ---------------------------------------------------------------- */
+/* ---- 11. Your own operation ---------------------------------------------------------------- */
 
 /* One recorded operation: inputs, output, what was saved. */
 typedef struct th_node th_node;
@@ -672,7 +867,7 @@ TH_API void *th_node_workspace(th_node *node, size_t bytes);
 /* The same while recording: memory that the backward reads later through `saved`. */
 TH_API void *th_tape_alloc(th_tape *tape, size_t bytes);
 
-/* ---- 11. Threads and the machine ----------------------------------------------------------- */
+/* ---- 12. Threads and the machine ----------------------------------------------------------- */
 
 /* How many threads operations use; 0 returns to the default, OpenMP's (OMP_NUM_THREADS). With the
  * same seed every number of threads gives the same bits. On x86, operations and optimisers make every

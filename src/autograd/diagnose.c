@@ -71,13 +71,17 @@ static bool try_nothing_wanted(th__case *c) {
   return th__case_found(c, TH__BUG_UNKNOWN, TH__NO_NUMBER, "should be 0 everywhere");
 }
 
+static bool try_terms(th__case *c) { return th__try_products(c) || th__try_reductions(c, true); }
+
 /* From exact and simple to fitted. */
 static bool try_all(th__case *c) {
   if (th__try_factor(c) || th__try_transpose(c) || th__try_slice(c) || th__try_rotation(c) ||
-      th__try_heads(c) || th__try_mask(c) || th__try_clue_factor(c) || th__try_reductions(c))
+      th__try_heads(c) || th__try_rows(c) || th__try_mask(c) || th__try_clue_factor(c) ||
+      th__try_reductions(c, false))
     return true;
-  return c->evidence[0].reassigned ? th__try_parts(c) || th__try_products(c)
-                                   : th__try_products(c) || th__try_parts(c);
+  bool found = c->evidence[0].reassigned ? th__try_parts(c) || try_terms(c)
+                                         : try_terms(c) || th__try_parts(c);
+  return found || th__try_contractions(c);
 }
 
 /* ---- where ---- */

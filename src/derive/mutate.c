@@ -201,6 +201,85 @@ static bool try_names(search *s, th__expression *e) {
   return false;
 }
 
+/* A sum over an axis in place of x[..., -1:]. */
+static bool try_index(search *s, th__expression *e) {
+  for (int keep = 1; keep >= 0; keep--)
+    for (int axis = 0; axis < 4; axis++) {
+      th__expression where = number_node(e, axis), kept = number_node(e, keep);
+      th__expression *items[] = {e->items[0], &where, &kept};
+      const char *keywords[] = {NULL, "axis", "keepdims"};
+      th__expression sum = {.kind = TH__EXPR_CALL, .place = e->place, .name = "sum"};
+      sum.operator_place = e->place;
+      sum.items = items;
+      sum.keywords = keywords;
+      sum.count = 3;
+      char new[40];
+      snprintf(new, sizeof new, "a sum over axis %d", axis);
+      if (works(s, e, &sum)) return found(s, TH__BUG_NOT_SUMMED, e->place, new, "this index");
+    }
+  return false;
+}
+
+/* ---- a value of the forward pass in place of a whole call, such as P for softmax(Z) ---- */
+
+static th__grid grid_of(th__calc *c, const th__array *x) {
+  th__grid grid = {.ndim = x->ndim};
+  double *data = th__calc_alloc(c, (size_t)x->count * sizeof *data);
+  for (int axis = 0; axis < x->ndim; axis++) grid.shape[axis] = x->shape[axis];
+  for (ptrdiff_t i = 0; data != NULL && i < x->count; i++) data[i] = (double)x->v[i];
+  grid.data = data;
+  return grid;
+}
+
+static bool is_mask(const th__array *x) {
+  for (ptrdiff_t i = 0; i < x->count; i++)
+    if (x->v[i] != 0 && x->v[i] != 1) return false;
+  return x->count > 0;
+}
+
+/* How the call's own value differs from the right one, with the masks of the program as clues. */
+static th__bug kind_of_call(search *s, const th__expression *call, const char *name) {
+  enum { MAX_MASKS = 4 };
+  const th__expression *whole = s->line->value;
+  th__calc *c = s->court->calc;
+  th__evidence evidence[TH__KEPT_DRAWS];
+  for (int i = 0; i < s->court->kept_count; i++) {
+    th__draw *draw = s->court->kept[i];
+    th__arena_reset(&s->arena);
+    const th__array *got = th__draw_retry(draw, &s->arena, s->claim, whole, call);
+    th__clue *clues = th__calc_alloc(c, MAX_MASKS * sizeof *clues);
+    if (got == NULL || clues == NULL) return TH__BUG_UNKNOWN;
+    const th__array *want = th__scope_find(&draw->values, name)->value->value;
+    evidence[i] = (th__evidence){.got = grid_of(c, got), .want = grid_of(c, want), .clues = clues};
+    for (int k = 0; k < draw->values.count && evidence[i].clue_count < MAX_MASKS; k++) {
+      const th__binding *value = &draw->values.list[k];
+      if (value->value->value->ndim > 0 && is_mask(value->value->value))
+        clues[evidence[i].clue_count++] =
+            (th__clue){value->name, TH__CLUE_VALUE, grid_of(c, value->value->value)};
+    }
+    if (evidence[i].clue_count != evidence[0].clue_count || th__calc_failed(c))
+      return TH__BUG_UNKNOWN;
+  }
+  th__diagnosis found;
+  th__diagnose("it", s->court->kept_count, evidence, 1e-8, &found);
+  return found.kind;
+}
+
+static bool try_value(search *s, th__expression *e) {
+  const th__scope *values = &s->court->kept[0]->values;
+  for (int i = 0; i < values->count; i++) {
+    if (values->list[i].value->value->ndim == 0) continue;
+    th__expression name = {.kind = TH__EXPR_NAME, .place = e->place, .name = values->list[i].name};
+    if (!works(s, e, &name)) continue;
+    bool own = s->line->place.line == s->claim->place.line && s->line->count == 1;
+    th__bug kind = own ? kind_of_call(s, e, name.name) : TH__BUG_UNKNOWN;
+    char old[60];
+    snprintf(old, sizeof old, "%.40s(..)", e->name);
+    return found(s, kind, e->place, name.name, old);
+  }
+  return false;
+}
+
 /* ---- all changes ---- */
 
 typedef bool change(search *s, th__expression *e);
@@ -223,6 +302,14 @@ static bool change_calls(search *s, th__expression *e) {
 
 static bool change_names(search *s, th__expression *e) {
   return e->kind == TH__EXPR_NAME && try_names(s, e);
+}
+
+static bool change_indices(search *s, th__expression *e) {
+  return e->kind == TH__EXPR_INDEX && try_index(s, e);
+}
+
+static bool change_values(search *s, th__expression *e) {
+  return e->kind == TH__EXPR_CALL && try_value(s, e);
 }
 
 static bool visit(search *s, th__expression *e, change *how) {
@@ -251,7 +338,8 @@ static bool visit_lines(search *s, change *how) {
 }
 
 th__remedy th__remedy_find(th__court *court, int claim) {
-  static change *const changes[] = {change_operands, change_signs, change_calls, change_names};
+  static change *const changes[] = {change_operands, change_signs, change_calls,
+                                    change_indices,  change_names, change_values};
   search s = {.court = court,
               .claim = &court->derivation->claims.list[claim],
               .index = claim,

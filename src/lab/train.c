@@ -78,6 +78,7 @@ static bool trainer_new(trainer *t, const th__train *s, th_error *error) {
                          .context = s->seq,
                          .vocab = t->vocab,
                          .head_width = s->dk,
+                         .init = TH_INIT_WIDTH,
                          .scale = s->scale,
                          .factor = s->factor};
   t->model = th_gpt_new(&config, s->seed, error);
@@ -193,7 +194,7 @@ static th_status update(trainer *t, th__train_step *out, th_error *error) {
 
 static th_status train_step(trainer *t, th__train_step *out, th_error *error) {
   th_batch batch = batch_of(t, false, (uint64_t)out->step - 1);
-  const th_gpt_pass pass = {.training = true, .weights = t->weights};
+  const th_pass pass = {.training = true, .weights = t->weights};
   th_tensor *logits = th_gpt_forward(t->tape, t->model, batch.tokens, &pass);
   th_tensor *loss = th_cross_entropy(t->tape, logits, batch.targets);
   th_backward(t->tape, loss);

@@ -44,7 +44,6 @@ th_status th__gpt_complete(th_gpt *c, th_error *error) {
   if (c->hidden == 0) c->hidden = c->width >= 1 && c->width <= SIZE_LIMIT ? 4 * c->width : 1;
   th_status status = check_sizes(c, error);
   if (status != TH_OK) return status;
-  if (c->init_sd == 0) c->init_sd = 1 / sqrt((double)c->width);
   if (!divides)
     return th__error(error, TH_ERR_SHAPE,
                      "th_gpt: the width %td does not divide into %td heads; choose a number of heads "
@@ -53,9 +52,8 @@ th_status th__gpt_complete(th_gpt *c, th_error *error) {
   if (!(c->dropout >= 0 && c->dropout < 1))
     return th__error(error, TH_ERR_VALUE, "th_gpt: dropout is %g; 0 <= dropout < 1 is expected",
                      c->dropout);
-  if (!(isfinite(c->init_sd) && c->init_sd > 0))
-    return th__error(error, TH_ERR_VALUE,
-                     "th_gpt: init_sd is %g; a finite number above 0 is expected", c->init_sd);
+  if ((unsigned)c->init > TH_INIT_XAVIER)
+    return th__error(error, TH_ERR_VALUE, "th_gpt: %d is no kind of init", (int)c->init);
   if ((unsigned)c->scale > TH_SCALE_FACTOR)
     return th__error(error, TH_ERR_VALUE, "th_gpt: %d is no kind of scale", (int)c->scale);
   if (c->scale == TH_SCALE_FACTOR && !isfinite(c->factor))
@@ -120,18 +118,22 @@ static th__pair add_norm(maker *m, const char *block, const char *name, ptrdiff_
   return pair;
 }
 
+static double init_sd(const th_gpt *c) {
+  return c->init == TH_INIT_GPT2 ? 0.02 : 1 / sqrt((double)c->width);
+}
+
 static th__layer add_layer(maker *m, ptrdiff_t index, const th_gpt *c) {
   char block[24];
   snprintf(block, sizeof block, "h.%td.", index);
-  ptrdiff_t branches = c->layers * (c->no_feed_forward ? 1 : 2);
-  double residual_sd = c->init_sd / sqrt((double)branches);
+  ptrdiff_t branches = c->layers * (c->feed_forward == TH_FEED_FORWARD_NONE ? 1 : 2);
+  double residual_sd = init_sd(c) / sqrt((double)branches);
   th__layer layer = {0};
   layer.ln_1 = add_norm(m, block, "ln_1", c->width);
-  layer.c_attn = add_dense(m, block, "attn.c_attn", th__gpt_qkv(c), c->width, c->init_sd);
+  layer.c_attn = add_dense(m, block, "attn.c_attn", th__gpt_qkv(c), c->width, init_sd(c));
   layer.attn_proj = add_dense(m, block, "attn.c_proj", c->width, c->width, residual_sd);
-  if (c->no_feed_forward) return layer;
+  if (c->feed_forward == TH_FEED_FORWARD_NONE) return layer;
   layer.ln_2 = add_norm(m, block, "ln_2", c->width);
-  layer.c_fc = add_dense(m, block, "mlp.c_fc", c->hidden, c->width, c->init_sd);
+  layer.c_fc = add_dense(m, block, "mlp.c_fc", c->hidden, c->width, init_sd(c));
   layer.mlp_proj = add_dense(m, block, "mlp.c_proj", c->width, c->hidden, residual_sd);
   return layer;
 }
@@ -140,8 +142,8 @@ static bool add_weights(th_model *model, uint64_t seed, th_error *error) {
   const th_gpt *c = &model->config;
   th__gpt_weights *w = &model->weights;
   maker m = {.params = model->params, .dtype = c->dtype, .seed = seed, .error = error};
-  w->wte = add_normal(&m, "", "wte.weight", c->vocab, c->width, c->init_sd);
-  w->wpe = add_normal(&m, "", "wpe.weight", c->context, c->width, c->init_sd);
+  w->wte = add_normal(&m, "", "wte.weight", c->vocab, c->width, init_sd(c));
+  w->wpe = add_normal(&m, "", "wpe.weight", c->context, c->width, init_sd(c));
   for (ptrdiff_t l = 0; l < c->layers && !m.failed; l++) w->layers[l] = add_layer(&m, l, c);
   w->ln_f = add_norm(&m, "", "ln_f", c->width);
   return !m.failed;
@@ -184,7 +186,7 @@ th_params *th_model_params(const th_model *model) { return model == NULL ? NULL 
 const th_gpt *th_model_gpt(const th_model *model) { return model == NULL ? NULL : &model->config; }
 
 th_tensor *th_gpt_forward(th_tape *tape, th_model *model, const th_tensor *tokens,
-                          const th_gpt_pass *pass) {
+                          const th_pass *pass) {
   if (tape == NULL || tape->error.status != TH_OK) return NULL;
   TH__REQUIRE(tape, model != NULL, TH_ERR_VALUE, "gpt",
               "the model is NULL; did th_gpt_new() report an error?");

@@ -37,11 +37,11 @@ static inline ptrdiff_t th__gpt_qkv(const th_gpt *config) {
 
 /* x + dropout(projection(attention(norm(x)))) and x + dropout(feed-forward(norm(x))), [B, T, C]. */
 th_tensor *th__attention_block(th_tape *tape, th_tensor *x, const th__layer *layer, ptrdiff_t index,
-                               const th_gpt *config, const th_gpt_pass *pass);
+                               const th_gpt *config, const th_pass *pass);
 th_tensor *th__feed_forward_block(th_tape *tape, th_tensor *x, const th__layer *layer,
-                                  ptrdiff_t index, const th_gpt *config, const th_gpt_pass *pass);
+                                  ptrdiff_t index, const th_gpt *config, const th_pass *pass);
 /* The whole model: tokens [B, T] -> logits [B, T, V]. */
 th_tensor *th__gpt_logits(th_tape *tape, const th__gpt_weights *weights, const th_gpt *config,
-                          const th_tensor *tokens, const th_gpt_pass *pass);
+                          const th_tensor *tokens, const th_pass *pass);
 
 #endif

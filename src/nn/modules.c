@@ -88,7 +88,7 @@ static th_tensor *gpt(th_tape *tape, th_tensor *const *in, const void *context) 
                              .wpe = in[2],
                              .layers = (th__layer[]){layer, layer},
                              .ln_f = cut_norm(tape, in[9], c->width)};
-  th_gpt_pass pass = {.training = true, .stream = {.seed = 1}};
+  th_pass pass = {.training = true, .stream = {.seed = 1}};
   return th__gpt_logits(tape, &weights, c, in[0], &pass);
 }
 

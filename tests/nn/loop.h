@@ -37,7 +37,7 @@ static inline void loop_free(loop *l) {
 
 /* Forward, backward, clipping, AdamW, reset; returns the loss. */
 static inline double loop_step(loop *l) {
-  th_gpt_pass pass = {.training = true, .stream = {.seed = l->seed, .step = l->step}};
+  th_pass pass = {.training = true, .stream = {.seed = l->seed, .step = l->step}};
   th_batch batch = th_task_batch(l->task, false, l->step++);
   th_tensor *logits = th_gpt_forward(l->tape, l->model, batch.tokens, &pass);
   th_tensor *loss = th_cross_entropy(l->tape, logits, batch.targets);

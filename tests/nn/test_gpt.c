@@ -97,8 +97,7 @@ static double read_sd(const th_tensor *w, double *mean) {
 }
 
 Test(gpt, first_values) {
-  th_gpt config = {
-      .layers = 2, .heads = 4, .width = 64, .context = 64, .vocab = 100, .init_sd = 0.02};
+  th_gpt config = {.layers = 2, .heads = 4, .width = 64, .context = 64, .vocab = 100};
   th_model *model = th_gpt_new(&config, 3, NULL), *same = th_gpt_new(&config, 3, NULL);
   th_model *other = th_gpt_new(&config, 4, NULL);
   th_params *params = th_model_params(model);
@@ -139,13 +138,16 @@ Test(gpt, configuration) {
   th_gpt config = {.layers = 1, .heads = 2, .width = 6, .context = 4, .vocab = 5, .head_width = 7};
   th_model *model = th_gpt_new(&config, 1, NULL);
   cr_assert_eq(th_model_gpt(model)->hidden, 24);
-  cr_assert_eq(th_model_gpt(model)->init_sd, 1 / sqrt(6));
   cr_assert_eq(th_model_gpt(model)->head_width, 7);
   const th_tensor *qkv = th_params_find(th_model_params(model), "h.0.attn.c_attn.weight");
   cr_assert_eq(th_tensor_dim(qkv, 0), 2 * 2 * 7 + 6);
   th_model_free(model);
-  config = (th_gpt){
-      .layers = 2, .heads = 2, .width = 6, .context = 4, .vocab = 5, .no_feed_forward = true};
+  config = (th_gpt){.layers = 2,
+                    .heads = 2,
+                    .width = 6,
+                    .context = 4,
+                    .vocab = 5,
+                    .feed_forward = TH_FEED_FORWARD_NONE};
   model = th_gpt_new(&config, 1, NULL);
   cr_assert_eq(th_model_gpt(model)->head_width, 3);
   cr_assert_null(th_params_find(th_model_params(model), "h.0.mlp.c_fc.weight"));
@@ -203,7 +205,7 @@ Test(gpt, causal_unless_all_see_all) {
 Test(gpt, weights_on_request) {
   setup s = set_up(golden_shape);
   th_tensor *weights[golden_gpt_step_layers] = {NULL};
-  th_gpt_forward(s.tape, s.model, s.tokens, &(th_gpt_pass){.weights = weights});
+  th_gpt_forward(s.tape, s.model, s.tokens, &(th_pass){.weights = weights});
   for (int l = 0; l < golden_gpt_step_layers; l++) {
     cr_assert_eq(th_tensor_count(weights[l]), 2 * 2 * 5 * 5);
     double p[2 * 2 * 5 * 5];
@@ -236,7 +238,7 @@ Test(gpt, scale) {
   cr_assert(fabs(logits[0][20] - logits[2][20]) > 1e-3);
 }
 
-static double logit_change(setup s, const th_gpt_pass *a, const th_gpt_pass *b) {
+static double logit_change(setup s, const th_pass *a, const th_pass *b) {
   double first[70], second[70], change = 0;
   th_tensor_read(th_gpt_forward(s.tape, s.model, s.tokens, a), first);
   th_tensor_read(th_gpt_forward(s.tape, s.model, s.tokens, b), second);
@@ -248,9 +250,9 @@ Test(gpt, dropout) {
   th_gpt config = golden_shape;
   config.dropout = 0.3;
   setup s = set_up(config);
-  th_gpt_pass one = {.training = true, .stream = {.seed = 5, .step = 1}};
-  th_gpt_pass two = {.training = true, .stream = {.seed = 5, .step = 2}};
-  th_gpt_pass off = {.stream = {.seed = 5, .step = 1}};
+  th_pass one = {.training = true, .stream = {.seed = 5, .step = 1}};
+  th_pass two = {.training = true, .stream = {.seed = 5, .step = 2}};
+  th_pass off = {.stream = {.seed = 5, .step = 1}};
   cr_assert_eq(logit_change(s, &one, &one), 0);
   cr_assert_gt(logit_change(s, &one, &two), 1e-3);
   cr_assert_gt(logit_change(s, &one, &off), 1e-3);
@@ -294,10 +296,8 @@ Test(gpt, rejects_configurations) {
   c.dropout = (double)NAN;
   refused(c, TH_ERR_VALUE, "dropout is nan");
   c = WITH(0, 0);
-  c.init_sd = -0.02;
-  refused(c, TH_ERR_VALUE, "init_sd is -0.02");
-  c.init_sd = (double)NAN;
-  refused(c, TH_ERR_VALUE, "init_sd is nan");
+  c.init = (th_init_kind)7;
+  refused(c, TH_ERR_VALUE, "7 is no kind of init");
   c = WITH(0, 0);
   c.scale = TH_SCALE_FACTOR;
   c.factor = (double)INFINITY;

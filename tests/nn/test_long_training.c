@@ -19,7 +19,7 @@ static long resident_pages(void) {
 Test(long_training, memory_is_flat_over_ten_thousand_steps, .timeout = 900) {
   th_set_threads(1); /* so small a step gains little from more */
   loop l = loop_new((th_task_options){.kind = TH_TASK_COPY, .seq = 16, .batch = 32, .seed = 1},
-                    (th_gpt){.layers = 1, .heads = 2, .width = 32}, 1e-3);
+                    (th_gpt){.layers = 1, .heads = 2, .width = 32, .init = TH_INIT_WIDTH}, 1e-3);
   double sum = 0;
   for (int i = 0; i < 100; i++) sum += loop_step(&l);
   size_t heap = mallinfo2().uordblks, held = th_tape_bytes(l.tape);
@@ -37,7 +37,7 @@ Test(long_training, memory_is_flat_over_ten_thousand_steps, .timeout = 900) {
  * attention layers that work together, and the default initialisation and rate to find them. */
 static void learns(th_task_kind kind, int steps) {
   loop l = loop_new((th_task_options){.kind = kind, .seq = 16, .batch = 32, .seed = 1},
-                    (th_gpt){.layers = 2, .heads = 4, .width = 64}, 1e-3);
+                    (th_gpt){.layers = 2, .heads = 4, .width = 64, .init = TH_INIT_WIDTH}, 1e-3);
   for (int i = 0; i < steps; i++) loop_step(&l);
   double accuracy = 0;
   for (uint64_t i = 0; i < 8; i++) accuracy += loop_accuracy(&l, i) / 8;

@@ -8,8 +8,9 @@
 
 static const th_task_options copy = {.kind = TH_TASK_COPY, .seq = 16, .batch = 32, .seed = 1};
 static const th_task_options recall = {.kind = TH_TASK_RECALL, .seq = 64, .batch = 16, .seed = 1};
-static const th_gpt micro = {.layers = 1, .heads = 2, .width = 32};
-static const th_gpt toy = {.layers = 2, .heads = 4, .width = 64, .dropout = 0.1};
+static const th_gpt micro = {.layers = 1, .heads = 2, .width = 32, .init = TH_INIT_WIDTH};
+static const th_gpt toy = {
+    .layers = 2, .heads = 4, .width = 64, .dropout = 0.1, .init = TH_INIT_WIDTH};
 
 /* After the first step, ten more ask neither us nor the C library for memory that they keep. */
 static void allocates_nothing(th_task_options task, th_gpt config, int threads) {

@@ -39,13 +39,13 @@ double th__grid_largest(const th__grid *grid) {
   return largest;
 }
 
-bool th__grid_stretch(const th__grid *grid, int ndim, const ptrdiff_t *shape, double *out) {
-  if (grid->ndim > ndim) return false;
+/* Grid's axis 0 is the shape's axis `offset`. */
+static bool stretch_at(const th__grid *grid, int offset, int ndim, const ptrdiff_t *shape,
+                       double *out) {
   ptrdiff_t stride[TH_MAX_DIMS] = {0}, step = 1, count = 1;
   for (int axis = grid->ndim - 1; axis >= 0; axis--) {
-    int at = axis + ndim - grid->ndim;
-    if (grid->shape[axis] != shape[at] && grid->shape[axis] != 1) return false;
-    stride[at] = grid->shape[axis] == 1 ? 0 : step;
+    if (grid->shape[axis] != shape[axis + offset] && grid->shape[axis] != 1) return false;
+    stride[axis + offset] = grid->shape[axis] == 1 ? 0 : step;
     step *= grid->shape[axis];
   }
   for (int axis = 0; axis < ndim; axis++) count *= shape[axis];
@@ -60,6 +60,16 @@ bool th__grid_stretch(const th__grid *grid, int ndim, const ptrdiff_t *shape, do
     }
   }
   return true;
+}
+
+bool th__grid_stretch(const th__grid *grid, int ndim, const ptrdiff_t *shape, double *out) {
+  return grid->ndim <= ndim && stretch_at(grid, ndim - grid->ndim, ndim, shape, out);
+}
+
+bool th__grid_stretch_rows(const th__grid *grid, bool by_rows, int ndim, const ptrdiff_t *shape,
+                           double *out) {
+  if (!by_rows) return th__grid_stretch(grid, ndim, shape, out);
+  return grid->ndim <= ndim && stretch_at(grid, 0, ndim, shape, out);
 }
 
 bool th__case_fits(const th__case *c, int run, const double *guess) {

@@ -31,6 +31,9 @@ ptrdiff_t th__grid_count(const th__grid *grid);
 double th__grid_largest(const th__grid *grid); /* max |x|; 0 if empty */
 /* Repeats grid's entries along stretched axes to fill `shape`. False if it does not broadcast. */
 bool th__grid_stretch(const th__grid *grid, int ndim, const ptrdiff_t *shape, double *out);
+/* The same with fewer axes aligned at the first one, if `by_rows`: an entry per row. */
+bool th__grid_stretch_rows(const th__grid *grid, bool by_rows, int ndim, const ptrdiff_t *shape,
+                           double *out);
 
 /* max |guess - want| of one run within its limit; NaN is not. */
 bool th__case_fits(const th__case *c, int run, const double *guess);
@@ -53,9 +56,12 @@ bool th__try_transpose(th__case *c);   /* layout.c */
 bool th__try_rotation(th__case *c);    /* layout.c */
 bool th__try_heads(th__case *c);       /* heads.c */
 bool th__try_mask(th__case *c);        /* mask.c */
-bool th__try_reductions(th__case *c);  /* terms.c: missing row sums and means */
-bool th__try_products(th__case *c);    /* terms.c: other missing terms */
-bool th__try_parts(th__case *c);       /* parts.c: shares of one use missing, negated, scaled */
-bool th__try_slice(th__case *c);       /* layout.c: one slice where a sum belongs */
+/* terms.c: missing row sums and means; `itself`: of what was got, else of gradients among the clues */
+bool th__try_reductions(th__case *c, bool itself);
+bool th__try_products(th__case *c);     /* terms.c: other missing terms */
+bool th__try_contractions(th__case *c); /* contract.c: missing matrix products, or a term of one */
+bool th__try_rows(th__case *c);         /* contract.c: rows overwritten where they should add up */
+bool th__try_parts(th__case *c);        /* parts.c: shares of one use missing, negated, scaled */
+bool th__try_slice(th__case *c);        /* layout.c: one slice where a sum belongs */
 
 #endif

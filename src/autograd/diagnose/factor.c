@@ -75,9 +75,11 @@ static const elementwise factors[] = {{"", NULL, "", itself},
                                       {"(", NULL, " > 0)", positive}};
 
 /* got * a = want if the factor is missing, else got = want * a. */
-static bool clue_fits(const th__case *c, int run, int clue, double (*of)(double), bool missing) {
+static bool clue_fits(const th__case *c, int run, int clue, bool by_rows, double (*of)(double),
+                      bool missing) {
   const th__evidence *e = &c->evidence[run];
-  if (!th__grid_stretch(&e->clues[clue].grid, e->want.ndim, e->want.shape, c->guess)) return false;
+  if (!th__grid_stretch_rows(&e->clues[clue].grid, by_rows, e->want.ndim, e->want.shape, c->guess))
+    return false;
   for (ptrdiff_t i = 0; i < c->count[run]; i++) {
     double a = of(c->guess[i]), got = e->got.data[i], want = e->want.data[i];
     double difference = missing ? got * a - want : got - want * a;
@@ -86,9 +88,9 @@ static bool clue_fits(const th__case *c, int run, int clue, double (*of)(double)
   return th__grid_largest(&e->want) > 0;
 }
 
-static bool try_clue(th__case *c, int clue, const elementwise *factor, bool missing) {
+static bool try_clue(th__case *c, int clue, bool by_rows, const elementwise *factor, bool missing) {
   for (int run = 0; run < c->runs; run++)
-    if (!clue_fits(c, run, clue, factor->of, missing)) return false;
+    if (!clue_fits(c, run, clue, by_rows, factor->of, missing)) return false;
   const char *array = c->evidence[0].clues[clue].name;
   char name[160];
   snprintf(name, sizeof name, "%s%s%s%s%s", factor->before, array,
@@ -103,11 +105,14 @@ static bool try_clue(th__case *c, int clue, const elementwise *factor, bool miss
                         name);
 }
 
-bool th__try_clue_factor(th__case *c) {
+static bool try_alignment(th__case *c, bool by_rows) {
   for (size_t f = 0; f < sizeof factors / sizeof *factors; f++)
     for (int clue = 0; clue < c->evidence[0].clue_count; clue++)
       if (c->evidence[0].clues[clue].kind != TH__CLUE_PART)
-        if (try_clue(c, clue, &factors[f], true) || try_clue(c, clue, &factors[f], false))
+        if (try_clue(c, clue, by_rows, &factors[f], true) ||
+            try_clue(c, clue, by_rows, &factors[f], false))
           return true;
   return false;
 }
+
+bool th__try_clue_factor(th__case *c) { return try_alignment(c, false) || try_alignment(c, true); }

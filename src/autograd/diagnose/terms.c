@@ -24,6 +24,7 @@ static double sloped(slope s, double x) {
 typedef struct term {
   int a, b, g, axis;
   slope a_slope, b_slope;
+  bool by_rows; /* arrays with fewer axes hold an entry per row */
 } term;
 
 static const th__grid *grid_of(const th__case *c, int run, int clue) {
@@ -39,9 +40,9 @@ static bool product(const th__case *c, int run, const term *t, th__grid *shape, 
     const th__grid *b = grid_of(c, run, t->b);
     if (b->ndim > g->ndim || (b->ndim == g->ndim && th__grid_count(b) > th__grid_count(g)))
       *shape = *b;
-    if (!th__grid_stretch(b, shape->ndim, shape->shape, c->spare)) return false;
+    if (!th__grid_stretch_rows(b, t->by_rows, shape->ndim, shape->shape, c->spare)) return false;
   }
-  if (!th__grid_stretch(g, shape->ndim, shape->shape, out)) return false;
+  if (!th__grid_stretch_rows(g, t->by_rows, shape->ndim, shape->shape, out)) return false;
   ptrdiff_t count = th__grid_count(shape);
   if (t->b != NONE)
     for (ptrdiff_t i = 0; i < count; i++) out[i] *= sloped(t->b_slope, c->spare[i]);
@@ -79,9 +80,10 @@ static bool build(th__case *c, int run, const term *t, double *length) {
   if (after > c->count[run]) return false;
   memcpy(c->spare, c->guess, (size_t)after * sizeof *c->spare);
   inner.data = c->spare;
-  if (!th__grid_stretch(&inner, want->ndim, want->shape, c->guess)) return false;
+  if (!th__grid_stretch_rows(&inner, t->by_rows, want->ndim, want->shape, c->guess)) return false;
   if (t->a == NONE) return true;
-  if (!th__grid_stretch(grid_of(c, run, t->a), want->ndim, want->shape, c->spare)) return false;
+  if (!th__grid_stretch_rows(grid_of(c, run, t->a), t->by_rows, want->ndim, want->shape, c->spare))
+    return false;
   for (ptrdiff_t i = 0; i < c->count[run]; i++) c->guess[i] *= sloped(t->a_slope, c->spare[i]);
   return true;
 }
@@ -193,7 +195,7 @@ static bool describe(th__case *c, const term *t, const double *k, const double *
   return th__case_found(c, kind, TH__NO_NUMBER, "misses the term %s%s (fit 1.000)", before, name);
 }
 
-static bool try_term(th__case *c, const term *t) {
+static bool try_aligned(th__case *c, const term *t) {
   double k[TH__DIAGNOSIS_RUNS], length[TH__DIAGNOSIS_RUNS];
   bool seen = false;
   for (int run = 0; run < c->runs; run++) {
@@ -201,6 +203,25 @@ static bool try_term(th__case *c, const term *t) {
     seen = seen || !isnan(k[run]);
   }
   return seen && describe(c, t, k, length);
+}
+
+/* Whether an array of the term may be meant as an entry per row. */
+static bool has_rows(const th__case *c, const term *t) {
+  const int clues[] = {t->a, t->b, t->g};
+  for (int i = 0; i < 3; i++) {
+    if (clues[i] == NONE) continue;
+    int ndim = grid_of(c, 0, clues[i])->ndim;
+    if (ndim > 0 && ndim < c->evidence[0].want.ndim) return true;
+  }
+  return false;
+}
+
+static bool try_term(th__case *c, const term *t) {
+  if (try_aligned(c, t)) return true;
+  if (t->axis != KEEP || !has_rows(c, t)) return false;
+  term rows = *t;
+  rows.by_rows = true;
+  return try_aligned(c, &rows);
 }
 
 /* ---- the search ---- */
@@ -228,16 +249,15 @@ static bool try_gradient(th__case *c, int g, bool outside, bool inside) {
   return false;
 }
 
-bool th__try_reductions(th__case *c) {
+bool th__try_reductions(th__case *c, bool itself) {
   int clues = c->evidence[0].clue_count;
-  for (int itself = 0; itself < 2; itself++)
-    for (int level = 0; level < 4; level++) {
-      bool outside = level & 1, inside = level >> 1 & 1;
-      if (itself && try_gradient(c, ITSELF, outside, inside)) return true;
-      for (int g = 0; g < clues && !itself; g++)
-        if (c->evidence[0].clues[g].kind == TH__CLUE_GRADIENT && try_gradient(c, g, outside, inside))
-          return true;
-    }
+  for (int level = 0; level < 4; level++) {
+    bool outside = level & 1, inside = level >> 1 & 1;
+    if (itself && try_gradient(c, ITSELF, outside, inside)) return true;
+    for (int g = 0; g < clues && !itself; g++)
+      if (c->evidence[0].clues[g].kind == TH__CLUE_GRADIENT && try_gradient(c, g, outside, inside))
+        return true;
+  }
   return false;
 }
 
