@@ -338,8 +338,8 @@ static bool visit_lines(search *s, change *how) {
 }
 
 th__remedy th__remedy_find(th__court *court, int claim) {
-  static change *const changes[] = {change_operands, change_signs, change_calls,
-                                    change_indices,  change_names, change_values};
+  static change *const changes[] = {change_operands, change_signs,  change_calls,
+                                    change_indices,  change_values, change_names};
   search s = {.court = court,
               .claim = &court->derivation->claims.list[claim],
               .index = claim,

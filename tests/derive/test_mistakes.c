@@ -76,6 +76,14 @@ static const mistake mistakes[] = {
     {"n, d = 4, 3\nX = input(n, d)\nA = input(d, d)\nB = input(d, d)\nQ = X @ A\nK = X @ B\n"
      "S = Q @ K.T\nloss(S)\ndQ = dS @ K\ndK = dS.T @ Q\n",
      "dX = dQ @ A.T\n", "dX", TH__BUG_OVERWRITTEN, "the part through K (line 6)"},
+    {"n, d, e = 4, 3, 5\nX = input(n, d)\nW = input(e, d)\nY = X @ W.T\nloss(Y)\n",
+     "dW = dY[:-1].T @ X[:-1]\n", "dW", TH__BUG_MISSING_TERM,
+     "misses the last term of the sum in dY.T @ X"},
+    {"n, d = 4, 3\nX = input(n, d)\ns = input(n)\nY = X * s[:, None]\nloss(Y)\n", "dX = dY\n", "dX",
+     TH__BUG_FACTOR, "misses the factor s"},
+    {"n, v, d = 7, 3, 4\nE = input(v, d)\nI = input(n, v, onehot)\nY = I @ E\nloss(Y)\n",
+     "later = triu(ones(n, n), 1) @ I\ndE = where(later > 0, 0, I).T @ dY\n", "dE",
+     TH__BUG_OVERWRITTEN, "the last one wins"},
     /* masks */
     {"n = 5\nX = input(n, n)\nM = input(n, n, mask(causal))\nY = X * M\nloss(Y)\n", "dX = dY\n",
      "dX", TH__BUG_MASK_NOT_APPLIED, "mask M"},
@@ -86,6 +94,8 @@ static const mistake mistakes[] = {
      "dX = dY * tril(ones(n, n), 1)\n", "dX", TH__BUG_MASK_SHIFTED, "mask M shifted"},
     {ATTENTION, "R = softmax(Z)\ndS = R * (dP - sum(R * dP, axis=-1, keepdims=True))\n", "dS",
      TH__BUG_MASK_NOT_APPLIED, "mask M"},
+    {ATTENTION, "dV = softmax(Z).T @ dO\n", "dV", TH__BUG_MASK_NOT_APPLIED,
+     "right with P in place of softmax(..)"},
     /* heads */
     {"n, h, w = 4, 3, 2\nX = input(n, h * w)\nY = transpose(reshape(X, n, h, w), 1, 0, 2)\nloss(Y)\n",
      "dX = reshape(dY, n, h * w)\n", "dX", TH__BUG_HEADS_PERMUTED, "another order"},
@@ -98,6 +108,9 @@ static const mistake mistakes[] = {
      TH__BUG_NOT_SUMMED, "not summed over axis 0"},
     {"n, d = 4, 6\nX = input(n, d)\nb = input(d)\nY = X + b\nloss(Y)\n", "db = dY[-1]\n", "db",
      TH__BUG_NOT_SUMMED, "last row of dY"},
+    {"n, d = 4, 6\nX = input(n, d)\ng = input(d)\nY = X * g + g\nloss(Y)\n",
+     "dg = (dY * X)[-1] + sum(dY, axis=0)\n", "dg", TH__BUG_NOT_SUMMED,
+     "right with a sum over axis 0 in place of this index"},
     {"b, n, d = 2, 4, 6\nX = input(b, n, d)\ng = input(d)\nY = X * g\nloss(Y)\n",
      "dg = sum(dY * X, axis=0)\n", "dg", TH__BUG_NOT_SUMMED, "not summed over axis 0"},
     {"n, d = 4, 6\nX = input(n, d)\nb = input(d)\nY = X + b\nloss(Y)\n", "db = mean(dY, axis=0)\n",

@@ -88,10 +88,10 @@ static bool try_contraction(th__case *c, const contraction *t) {
     for (int back = 0; back < 2; back++)
       if (one_term(c, t, only, back != 0))
         return th__case_found(c, TH__BUG_MISSING_TERM, TH__NO_NUMBER,
-                              "misses the %s term of the sum in %s (fit 1.000)",
+                              "misses %s term of the sum in %s (fit 1.000)",
                               only > 0 ? "one"
-                              : back   ? "last"
-                                       : "first",
+                              : back   ? "the last"
+                                       : "the first",
                               name);
   return false;
 }
