@@ -25,6 +25,33 @@ static bool write_all(int file, const char *bytes, size_t count) {
   return true;
 }
 
+/* ---- writing ---- */
+
+/* Where `path` leads: symbolic links are followed, also one to a file that is not there yet. A longer
+ * chain than this is a circle. NULL: out of memory. */
+static char *follow_links(const char *path) {
+  enum { ROOM = 4096, LINKS = 40 };
+  char *name = th__alloc(ROOM), *link = th__alloc(ROOM), *joined = th__alloc(2 * ROOM);
+  if (name == NULL || link == NULL || joined == NULL) {
+    th__free(name);
+    name = NULL;
+  } else {
+    snprintf(name, ROOM, "%s", path);
+  }
+  for (int i = 0; name != NULL && i < LINKS; i++) {
+    ssize_t length = readlink(name, link, ROOM - 1);
+    if (length < 0) break;
+    link[length] = '\0';
+    const char *slash = link[0] == '/' ? NULL : strrchr(name, '/');
+    int folder = slash == NULL ? 0 : (int)(slash - name) + 1;
+    snprintf(joined, 2 * ROOM, "%.*s%s", folder, name, link);
+    snprintf(name, ROOM, "%s", joined);
+  }
+  th__free(link);
+  th__free(joined);
+  return name;
+}
+
 /* The name of the temporary file, unique to this process, in the same folder. NULL: out of memory. */
 static char *temporary_name(const char *path) {
   size_t size = strlen(path) + 32;
@@ -33,19 +60,10 @@ static char *temporary_name(const char *path) {
   return name;
 }
 
-/* What may be renamed over: a file, or nothing yet. Devices and pipes (/dev/stdout) are written to
- * directly, because they cannot be replaced. */
+/* What may be renamed over: a file, or nothing yet. */
 static bool is_special(const char *path) {
   struct stat status;
   return stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
-}
-
-static th_status write_special(const char *path, const void *bytes, size_t count, th_error *error) {
-  int file = open(path, O_WRONLY | O_CLOEXEC);
-  if (file < 0) return failed(error, path, "open for writing");
-  bool written = write_all(file, bytes, count);
-  if (close(file) != 0) written = false;
-  return written ? TH_OK : failed(error, path, "write");
 }
 
 /* A name in a folder is safe only once the folder itself is synced; best effort, not all have it. */
@@ -60,25 +78,62 @@ static void sync_folder(const char *path) {
   close(file);
 }
 
-th_status th__write_file(const char *path, const void *bytes, size_t count, th_error *error) {
-  if (is_special(path)) return write_special(path, bytes, count, error);
-  char *temporary = temporary_name(path);
-  if (temporary == NULL) return th__error_memory(error, path, strlen(path));
-  th_status status = TH_OK;
-  int file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0)
-    status = failed(error, path, "open for writing");
-  else {
-    bool written = write_all(file, bytes, count) && fsync(file) == 0;
-    if (!written) status = failed(error, path, "write");
-    if (close(file) != 0 && status == TH_OK) status = failed(error, path, "close");
-    if (status == TH_OK && rename(temporary, path) != 0) status = failed(error, path, "replace");
-    if (status == TH_OK)
-      sync_folder(path);
-    else
-      unlink(temporary);
+void th__output_abandon(th__output *output) {
+  if (output->file >= 0) close(output->file);
+  output->file = -1;
+  if (output->temporary != NULL) unlink(output->temporary);
+  th__free(output->temporary);
+  th__free(output->target);
+  output->temporary = output->target = NULL;
+}
+
+/* Says what failed, by errno, and gives up. */
+static th_status give_up(th__output *output, const char *what, th_error *error) {
+  th_status status = failed(error, output->path, what);
+  th__output_abandon(output);
+  return status;
+}
+
+th_status th__output_open(th__output *output, const char *path, th_error *error) {
+  *output = (th__output){.path = path, .file = -1, .special = is_special(path)};
+  if (output->special) {
+    output->file = open(path, O_WRONLY | O_CLOEXEC);
+  } else {
+    output->target = follow_links(path);
+    if (output->target != NULL) output->temporary = temporary_name(output->target);
+    if (output->temporary == NULL) {
+      th__output_abandon(output);
+      return th__error_memory(error, path, strlen(path));
+    }
+    output->file = open(output->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   }
-  th__free(temporary);
+  return output->file >= 0 ? TH_OK : give_up(output, "open for writing", error);
+}
+
+th_status th__output_put(th__output *output, const void *bytes, size_t count, th_error *error) {
+  return write_all(output->file, bytes, count) ? TH_OK : give_up(output, "write", error);
+}
+
+th_status th__output_commit(th__output *output, th_error *error) {
+  if (!output->special && fsync(output->file) != 0) return give_up(output, "write", error);
+  int file = output->file;
+  output->file = -1;
+  if (close(file) != 0) return give_up(output, "close", error);
+  if (!output->special) {
+    if (rename(output->temporary, output->target) != 0) return give_up(output, "replace", error);
+    sync_folder(output->target);
+    th__free(output->temporary);
+    output->temporary = NULL;
+  }
+  th__output_abandon(output);
+  return TH_OK;
+}
+
+th_status th__write_file(const char *path, const void *bytes, size_t count, th_error *error) {
+  th__output output;
+  th_status status = th__output_open(&output, path, error);
+  if (status == TH_OK) status = th__output_put(&output, bytes, count, error);
+  if (status == TH_OK) status = th__output_commit(&output, error);
   return status;
 }
 
@@ -90,17 +145,13 @@ th_status th__check_writable(const char *path, th_error *error) {
   }
   if (is_special(path))
     return access(path, W_OK) == 0 ? TH_OK : failed(error, path, "open for writing");
-  char *temporary = temporary_name(path);
-  if (temporary == NULL) return th__error_memory(error, path, strlen(path));
-  int file = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  th_status result = file < 0 ? failed(error, path, "open for writing") : TH_OK;
-  if (file >= 0) {
-    close(file);
-    unlink(temporary);
-  }
-  th__free(temporary);
+  th__output output;
+  th_status result = th__output_open(&output, path, error);
+  th__output_abandon(&output);
   return result;
 }
+
+/* ---- reading ---- */
 
 char *th__read_file(const char *path, size_t *count, th_error *error) {
   return th__read_file_upto(path, SIZE_MAX, count, error);

@@ -6,8 +6,26 @@
 
 #include "tapehead.h"
 
-/* Replaces `path` by these bytes: a temporary file in the same folder, synced, then renamed. An error
- * names the file and the reason, and leaves what was there. */
+/* A file on its way: what is put goes to a temporary file beside `path`, which th__output_commit syncs
+ * and renames over it. Until then, and after any error, what was there is there. A symbolic link stays
+ * one: the file that it names is replaced. Devices and pipes (/dev/stdout), which cannot be replaced,
+ * are written to directly. */
+typedef struct th__output {
+  const char *path; /* for messages; kept, not copied */
+  char *target;     /* what `path` leads to */
+  char *temporary;
+  int file; /* descriptor, -1: closed */
+  bool special;
+} th__output;
+
+/* An error of any of the three names the file and the reason, and has given everything up already. */
+th_status th__output_open(th__output *output, const char *path, th_error *error);
+th_status th__output_put(th__output *output, const void *bytes, size_t count, th_error *error);
+th_status th__output_commit(th__output *output, th_error *error);
+/* Gives up; nothing happens if that is done already. */
+void th__output_abandon(th__output *output);
+
+/* Replaces `path` by these bytes, the same way. */
 th_status th__write_file(const char *path, const void *bytes, size_t count, th_error *error);
 
 /* Whether th__write_file could start: the folder exists and takes files, and path is no folder. */
