@@ -20,6 +20,9 @@ typedef struct th__vocab th__vocab;
  * bytes that are not UTF-8 (characters), and a source that is empty. */
 th__vocab *th__vocab_new(th__vocab_kind kind, const th__source *sources, int count, th_error *error);
 th__vocab *th__vocab_numbers(ptrdiff_t size, th_error *error);
+/* From `size` symbols in increasing order. */
+th__vocab *th__vocab_from_symbols(th__vocab_kind kind, const uint32_t *symbols, ptrdiff_t size,
+                                  th_error *error);
 th__vocab *th__vocab_copy(const th__vocab *vocab, th_error *error);
 void th__vocab_free(th__vocab *vocab);
 
@@ -28,6 +31,7 @@ const char *th__vocab_kind_name(th__vocab_kind kind); /* "bytes", "characters", 
 ptrdiff_t th__vocab_size(const th__vocab *vocab);
 size_t th__vocab_memory(const th__vocab *vocab); /* bytes */
 
+uint32_t th__vocab_symbol(const th__vocab *vocab, ptrdiff_t id); /* its byte, code point or number */
 /* The id of a byte, code point or number; -1 if it is not there. */
 ptrdiff_t th__vocab_find(const th__vocab *vocab, uint32_t symbol);
 
@@ -57,8 +61,8 @@ void th__vocab_label(const th__vocab *vocab, ptrdiff_t id, char label[TH__VOCAB_
 json_t *th__vocab_to_json(const th__vocab *vocab);
 th__vocab *th__vocab_from_json(const json_t *json, th_error *error);
 
-/* Whether two vocabularies are the same table. TH_ERR_VALUE otherwise: "a's vocabulary: 3 characters, b's:
- * 4; the first difference: id 2 is 'c' (U+0063) in a and 'd' (U+0064) in b". */
+/* Whether two vocabularies are the same table. TH_ERR_VALUE otherwise: "the vocabulary of a has 3
+ * characters, that of b 4; the first difference: id 3 is nothing in the former and 'd' (U+0064) in the latter". */
 th_status th__vocab_same(const char *a_name, const th__vocab *a, const char *b_name,
                          const th__vocab *b, th_error *error);
 
