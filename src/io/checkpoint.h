@@ -25,9 +25,12 @@ th__checkpoint *th__checkpoint_open(const char *path, th_error *error);
 void th__checkpoint_close(th__checkpoint *checkpoint);
 
 const json_t *th__checkpoint_metadata(const th__checkpoint *checkpoint); /* an object of strings */
-th__safetensors *th__checkpoint_file(const th__checkpoint *checkpoint);  /* its tensors */
+/* The JSON text under a key of the metadata, read; decref it. NULL with `error` if it is not there. */
+json_t *th__checkpoint_json(const th__checkpoint *checkpoint, const char *key, th_error *error);
+th__safetensors *th__checkpoint_file(const th__checkpoint *checkpoint); /* its tensors */
 
-/* The model that the file describes, with its weights. Owned by the caller. */
+/* The model that the file describes, with its weights. Owned by the caller. A vocabulary in the metadata
+ * (tapehead.vocab, data/vocab.h) must have as many entries as wte.weight has rows, here and below. */
 th_model *th__checkpoint_model(th__checkpoint *checkpoint, th_error *error);
 
 /* Into an existing model, bit for bit: names, shapes and types must be the same, which the error says
