@@ -40,7 +40,9 @@ struct th_model {
  * its making, model->as NULL included. NULL with `error` when memory ends. */
 th_model *th__model_new(const th__model_class *class, th_error *error);
 
-/* True if tokens is i32 [B, T]; otherwise leaves an error on the tape in the name of `op`. */
-bool th__model_tokens(th_tape *tape, const char *op, const char *name, const th_tensor *tokens);
+/* True if tokens are i32 [B, T] and fit the model's context, or the pass's cache; otherwise leaves an
+ * error on the tape that calls them `name`. */
+bool th__pass_fits(th_tape *tape, const th_model *model, const char *name, const th_tensor *tokens,
+                   const th_pass *pass);
 
 #endif

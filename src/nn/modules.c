@@ -1,18 +1,20 @@
 #include "nn/modules.h"
 
-#include "nn/gpt.h"
+#include "nn/transformer.h"
 
 /* ---- one block, its weights as inputs ---- */
 
 /* Inputs: x, ln gain, ln bias, matrix, bias, projection, bias. */
 static th_tensor *attention_block(th_tape *tape, th_tensor *const *in, const void *context) {
   th__layer layer = {.ln_1 = {in[1], in[2]}, .c_attn = {in[3], in[4]}, .attn_proj = {in[5], in[6]}};
-  return th__attention_block(tape, in[0], &layer, 0, context, NULL);
+  const th_gpt *c = context;
+  return th__attention_block(tape, in[0], &layer, 0,
+                             &(th__run){.config = c, .causal = !c->all_see_all});
 }
 
 static th_tensor *feed_forward(th_tape *tape, th_tensor *const *in, const void *context) {
   th__layer layer = {.ln_2 = {in[1], in[2]}, .c_fc = {in[3], in[4]}, .mlp_proj = {in[5], in[6]}};
-  return th__feed_forward_block(tape, in[0], &layer, 0, context, NULL);
+  return th__feed_forward_block(tape, in[0], &layer, 0, &(th__run){.config = context});
 }
 
 #define NORMAL(name, sd, ndim, ...)                                                                \
@@ -29,11 +31,19 @@ static th_tensor *feed_forward(th_tape *tape, th_tensor *const *in, const void *
       NORMAL("c_proj.bias", 0.5, 1, C),                                                            \
   }
 
-static const th_gpt two_heads = {.heads = 2, .width = 4, .head_width = 2};
-static const th_gpt wide_heads = {.heads = 2, .width = 4, .head_width = 3};
-static const th_gpt unmasked = {
-    .heads = 2, .width = 4, .head_width = 2, .all_see_all = true, .scale = TH_SCALE_NONE};
-static const th_gpt four_heads = {.heads = 4, .width = 32, .head_width = 8};
+static const th_gpt two_heads = {
+    .heads = 2, .kv_heads = 2, .width = 4, .head_width = 2, .norm_eps = 1e-5};
+static const th_gpt wide_heads = {
+    .heads = 2, .kv_heads = 2, .width = 4, .head_width = 3, .norm_eps = 1e-5};
+static const th_gpt unmasked = {.heads = 2,
+                                .kv_heads = 2,
+                                .width = 4,
+                                .head_width = 2,
+                                .norm_eps = 1e-5,
+                                .all_see_all = true,
+                                .scale = TH_SCALE_NONE};
+static const th_gpt four_heads = {
+    .heads = 4, .kv_heads = 4, .width = 32, .head_width = 8, .norm_eps = 1e-5};
 
 static const th_check attention_checks[] = {
     {"", attention_block, &two_heads, BLOCK_INPUTS(2, 3, 4, "c_attn", 12, 4)},
@@ -59,17 +69,17 @@ static th_tensor *cut(th_tape *tape, th_tensor *flat, ptrdiff_t *at, int ndim,
   return th_reshape(tape, th_slice(tape, flat, 0, begin, *at), ndim, shape);
 }
 
-static th__pair cut_dense(th_tape *tape, th_tensor *flat, ptrdiff_t out, ptrdiff_t in) {
+static th__affine cut_dense(th_tape *tape, th_tensor *flat, ptrdiff_t out, ptrdiff_t in) {
   ptrdiff_t at = 0;
-  th__pair pair;
+  th__affine pair;
   pair.weight = cut(tape, flat, &at, TH_SHAPE(out, in));
   pair.bias = cut(tape, flat, &at, TH_SHAPE(out));
   return pair;
 }
 
-static th__pair cut_norm(th_tape *tape, th_tensor *flat, ptrdiff_t n) {
+static th__affine cut_norm(th_tape *tape, th_tensor *flat, ptrdiff_t n) {
   ptrdiff_t at = 0;
-  th__pair pair;
+  th__affine pair;
   pair.weight = cut(tape, flat, &at, TH_SHAPE(n));
   pair.bias = cut(tape, flat, &at, TH_SHAPE(n));
   return pair;
@@ -79,25 +89,35 @@ static th__pair cut_norm(th_tape *tape, th_tensor *flat, ptrdiff_t n) {
 static th_tensor *gpt(th_tape *tape, th_tensor *const *in, const void *context) {
   const th_gpt *c = context;
   th__layer layer = {.ln_1 = cut_norm(tape, in[3], c->width),
-                     .c_attn = cut_dense(tape, in[4], th__gpt_qkv(c), c->width),
+                     .c_attn = cut_dense(tape, in[4], th__qkv_rows(c), c->width),
                      .attn_proj = cut_dense(tape, in[5], c->width, c->width),
                      .ln_2 = cut_norm(tape, in[6], c->width),
                      .c_fc = cut_dense(tape, in[7], c->hidden, c->width),
                      .mlp_proj = cut_dense(tape, in[8], c->width, c->hidden)};
-  th__gpt_weights weights = {.wte = in[1],
-                             .wpe = in[2],
-                             .layers = (th__layer[]){layer, layer},
-                             .ln_f = cut_norm(tape, in[9], c->width)};
+  th__transformer t = {.config = *c,
+                       .wte = in[1],
+                       .decoder = {.wpe = in[2],
+                                   .layers = (th__layer[]){layer, layer},
+                                   .ln_f = cut_norm(tape, in[9], c->width)}};
   th_pass pass = {.training = true, .stream = {.seed = 1}};
-  return th__gpt_logits(tape, &weights, c, in[0], &pass);
+  return th__gpt_logits(tape, &t, in[0], &pass);
 }
 
-static const th_gpt tiny = {
-    .layers = 1, .heads = 2, .width = 4, .head_width = 2, .hidden = 6, .context = 4, .vocab = 5};
-static const th_gpt tied = {.layers = 2,
+static const th_gpt tiny = {.layers = 1,
                             .heads = 2,
+                            .kv_heads = 2,
                             .width = 4,
                             .head_width = 2,
+                            .norm_eps = 1e-5,
+                            .hidden = 6,
+                            .context = 4,
+                            .vocab = 5};
+static const th_gpt tied = {.layers = 2,
+                            .heads = 2,
+                            .kv_heads = 2,
+                            .width = 4,
+                            .head_width = 2,
+                            .norm_eps = 1e-5,
                             .hidden = 6,
                             .context = 4,
                             .vocab = 5,
