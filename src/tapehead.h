@@ -258,8 +258,9 @@ TH_API th_tensor *th_log_softmax(th_tape *tape, th_tensor *x);
  * TH_ERR_INDEX. All ignored: loss 0, gradient 0. */
 #define TH_IGNORE (-1)
 TH_API th_tensor *th_cross_entropy(th_tape *tape, th_tensor *logits, const th_tensor *targets);
-/* The sum in place of the mean, and how many targets count. Micro-batches whose sums are each scaled
- * by 1 / (counted targets of all of them) add up to the gradient of the whole batch. */
+/* The sum in place of the mean, and how many targets count (-1 if they are NULL or not TH_I32).
+ * Micro-batches whose sums are each scaled by 1 / (counted targets of all of them) add up to the
+ * gradient of the whole batch. */
 TH_API th_tensor *th_cross_entropy_sum(th_tape *tape, th_tensor *logits, const th_tensor *targets);
 TH_API ptrdiff_t th_counted_targets(const th_tensor *targets);
 

@@ -19,17 +19,8 @@
 
 #define STATS 2 /* x_t, o */
 
-static ptrdiff_t largest(ptrdiff_t n, const real *x) {
-  real max = -RINF;
-#pragma omp simd reduction(max : max)
-  for (ptrdiff_t j = 0; j < n; j++) max = x[j] > max ? x[j] : max;
-  for (ptrdiff_t j = 0; j < n; j++)
-    if (x[j] == max) return j;
-  return 0; /* nothing but NaN */
-}
-
 static void row_fwd(ptrdiff_t n, const real *restrict x, real *restrict y, real *restrict stats) {
-  ptrdiff_t t = largest(n, x);
+  ptrdiff_t t = th__largest(n, x);
   real max = x[t];
   if (max == -RINF) { /* all -inf */
     for (ptrdiff_t j = 0; j < n; j++) y[j] = -RINF;

@@ -1,5 +1,6 @@
 /* rowsum.h: sums over a row without one of its entries, for the ops in which that entry's own gradient
- * is minus the sum of the others (log_softmax, cross_entropy).
+ * is minus the sum of the others (log_softmax, cross_entropy), or whose term is known to be 1
+ * (logsumexp).
  *
  * Blocks are summed in `real`, in whole vectors, and the blocks' sums in `acc`. */
 #ifndef TH_OPS_ROWSUM_H
@@ -38,6 +39,16 @@ static TH__APART real th__block_sum(int n, const real *x, int skip) {
 
 static inline int th__block_length(ptrdiff_t left) {
   return left < TH__BLOCK ? (int)left : TH__BLOCK;
+}
+
+/* The place of the first largest entry; of NaN only if there is nothing else. n > 0. */
+static inline ptrdiff_t th__largest(ptrdiff_t n, const real *x) {
+  real max = -RINF;
+#pragma omp simd reduction(max : max)
+  for (ptrdiff_t j = 0; j < n; j++) max = x[j] > max ? x[j] : max;
+  for (ptrdiff_t j = 0; j < n; j++)
+    if (x[j] == max) return j;
+  return 0; /* nothing but NaN */
 }
 
 /* sum over j != skip of exp(x_j - max) */

@@ -4,11 +4,15 @@
  *
  *   th__exp(x)         e^x, with 0 in place of subnormal results
  *   th__sigmoid(x)     1 / (1 + e^-x) = (1 + tanh(x/2)) / 2
+ *   th__sigmoid_slope(x)  its derivative, s (1 - s) with s = sigmoid(x)
+ *   th__tanh(x)        1 - 2 / (1 + e^(2x))
  *   th__normal_pdf(x)  e^(-x^2/2) / sqrt(2 pi)
  *   th__normal_cdf(x)  (1 + erf(x / sqrt 2)) / 2
+ *   th__silu(x), th__silu_slope(x)  x sigmoid(x) and its derivative
  *
- * The last three keep their relative accuracy where they are small; the forms on the right, which
- * contain a 1 that cancels, do not. NaN stays NaN. tests/ops/test_vecmath.c measures the errors. */
+ * All but exp keep their relative accuracy where they are small; the forms on the right, which
+ * contain a 1 that cancels, do not. (The slope of silu has a zero at -1.278, near which it is right to
+ * the same absolute error.) NaN stays NaN. tests/ops/test_vecmath.c measures the errors. */
 #ifndef TH_OPS_VECMATH_H
 #define TH_OPS_VECMATH_H
 
@@ -68,6 +72,21 @@ static inline float th__sigmoid(float x) {
   float e = th__exp(-fabsf(x));
   float y = 1.0f / (1.0f + e); /* of |x|, which no e can overflow */
   return x < 0.0f ? e * y : y;
+}
+
+/* To 3 units in the last place, subnormal x included. Below 0.625 by the polynomial of Moshier's Cephes
+ * (tanhf.c); beyond, 1 is at least twice what is taken from it. */
+static inline float th__tanh(float x) {
+  float t = fabsf(x), square = x * x;
+  float c = -5.70498872745e-3f;
+  c = c * square + 2.06390887954e-2f;
+  c = c * square - 5.37397155531e-2f;
+  c = c * square + 1.33314422036e-1f;
+  c = c * square - 3.33332819422e-1f;
+  float middle = x + x * (c * square);
+  float outside = copysignf(1.0f - 2.0f / (1.0f + th__exp(2.0f * t)), x);
+  float y = t < 0.625f ? middle : outside;
+  return x != x ? x : y;
 }
 
 /* x * x - square, exactly, if square = x * x rounded. */
@@ -145,9 +164,30 @@ static inline double th__sigmoid(double x) {
   return x < 0.0 ? e * y : y;
 }
 
+static inline double th__tanh(double x) { return tanh(x); }
+
 static inline double th__normal_pdf(double x) { return TH__INV_SQRT_2PI * exp(-0.5 * x * x); }
 static inline double th__normal_cdf(double x) { return 0.5 * erfc(-TH__SQRT_HALF * x); }
 
 #endif
+
+/* s (1 - s) = e / (1 + e)^2, where e = e^-|x| may have either sign in the exponent: no 1 - s. */
+static inline real th__sigmoid_slope(real x) {
+  real e = th__exp(-RF(fabs)(x)), y = 1 / (1 + e);
+  return (e * y) * y;
+}
+
+/* Beyond +-1000 sigmoid is 0 or 1 to the last bit in both precisions: with x held there, 0 * inf does
+ * not arise. */
+#define TH__SILU_FAR RC(1000.0)
+static inline real th__silu_above(real x) { return x < -TH__SILU_FAR ? -TH__SILU_FAR : x; }
+
+static inline real th__silu(real x) { return th__silu_above(x) * th__sigmoid(x); }
+
+/* s + x s (1 - s) = s (1 + x sigmoid(-x)) */
+static inline real th__silu_slope(real x) {
+  x = th__silu_above(x) > TH__SILU_FAR ? TH__SILU_FAR : th__silu_above(x);
+  return th__sigmoid(x) * (1 + x * th__sigmoid(-x));
+}
 
 #endif

@@ -1,9 +1,10 @@
-/* Recording cross_entropy: targets are checked and copied first; saves three numbers per row. */
-#include "autograd/tape.h"
+/* Recording cross_entropy, as a mean and as a sum: targets are checked and copied first; saves three
+ * numbers per row. */
+#include "autograd/record/cross_entropy.h"
 
 typedef struct rows_of {
   ptrdiff_t n;
-  double scale;            /* dL/dloss / counted, for the backward */
+  double scale;            /* dL/dloss / divisor, for the backward */
   const th_tensor *logits; /* contiguous */
   const int32_t *targets;
   double *losses;
@@ -14,7 +15,7 @@ typedef struct rows_of {
 typedef struct saved {
   const int32_t *targets;
   void *stats;
-  ptrdiff_t counted;
+  double divisor; /* how many targets count, or 1 of a sum; 0 if none does */
 } saved;
 
 static void *stats_at(const rows_of *r, ptrdiff_t row) {
@@ -34,15 +35,15 @@ static void backward_rows(const void *context, ptrdiff_t begin, ptrdiff_t end) {
            r->targets + begin, stats_at(r, begin), th__at(r->dlogits, at));
 }
 
-static th_status backward(th_node *node) {
+th_status th__cross_entropy_backward(th_node *node) {
   const saved *s = th_node_saved(node);
-  if (s->counted == 0) return TH_OK;
+  if (s->divisor == 0) return TH_OK;
   rows_of r = {.logits = th_node_input(node, 0),
                .targets = s->targets,
                .stats = s->stats,
                .dlogits = th_node_grad(node, 0)};
   r.n = th__dim(r.logits, -1);
-  r.scale = th__get(th_node_upstream(node), 0) / (double)s->counted;
+  r.scale = th__get(th_node_upstream(node), 0) / s->divisor;
   th__parallel(r.logits->count / r.n, th__grain(8 * r.n), backward_rows, &r);
   return TH_OK;
 }
@@ -67,18 +68,18 @@ static const th_check checks[] = {
     {0}};
 /* clang-format on */
 
-const th_op th__op_cross_entropy = {"cross_entropy", backward, checks};
+const th_op th__op_cross_entropy = {"cross_entropy", th__cross_entropy_backward, checks};
 
 /* ---- recording ---- */
 
-static bool valid(th_tape *tape, const th_tensor *logits, const th_tensor *targets) {
+static bool valid(th_tape *tape, const char *op, const th_tensor *logits, const th_tensor *targets) {
   if (logits->ndim < 1)
-    th_fail(tape, TH_ERR_SHAPE, "cross_entropy", "the logits are a scalar; [..., V] is expected");
+    th_fail(tape, TH_ERR_SHAPE, op, "the logits are a scalar; [..., V] is expected");
   else if (targets->dtype != TH_I32)
-    th_fail(tape, TH_ERR_DTYPE, "cross_entropy", "the targets are %s; i32 is expected",
+    th_fail(tape, TH_ERR_DTYPE, op, "the targets are %s; i32 is expected",
             th_dtype_name(targets->dtype));
   else if (!th__shape_equal(logits->ndim - 1, logits->shape, targets->ndim, targets->shape))
-    th_fail(tape, TH_ERR_SHAPE, "cross_entropy",
+    th_fail(tape, TH_ERR_SHAPE, op,
             "the targets are %s but the logits %s; one target per row of logits is expected",
             TH__TEXT(targets), TH__TEXT(logits));
   else
@@ -87,12 +88,13 @@ static bool valid(th_tape *tape, const th_tensor *logits, const th_tensor *targe
 }
 
 /* How many targets count, or -1 with an error for the first that is neither a class nor ignored. */
-static ptrdiff_t count_targets(th_tape *tape, ptrdiff_t rows, ptrdiff_t n, const int32_t *targets) {
+static ptrdiff_t count_targets(th_tape *tape, const char *op, ptrdiff_t rows, ptrdiff_t n,
+                               const int32_t *targets) {
   ptrdiff_t counted = 0;
   for (ptrdiff_t i = 0; i < rows; i++) {
     if (targets[i] == TH_IGNORE) continue;
     if (targets[i] < 0 || targets[i] >= n) {
-      th_fail(tape, TH_ERR_INDEX, "cross_entropy",
+      th_fail(tape, TH_ERR_INDEX, op,
               "target %d at index %td; 0 to %td are classes, %d (TH_IGNORE) is not counted",
               (int)targets[i], i, n - 1, TH_IGNORE);
       return -1;
@@ -109,24 +111,29 @@ static double total(ptrdiff_t rows, const double *losses) {
   return sum;
 }
 
-th_tensor *th_cross_entropy(th_tape *tape, th_tensor *logits, const th_tensor *targets) {
+th_tensor *th__cross_entropy(th_tape *tape, const th_op *op, th_tensor *logits,
+                             const th_tensor *targets, bool mean) {
   th_tensor *second = (th_tensor *)(uintptr_t)targets;
-  if (!TH__READY(tape, "cross_entropy", logits, second) ||
-      !th__same_dtype(tape, "cross_entropy", 1, &logits) || !valid(tape, logits, targets))
+  if (!th__ready(tape, op->name, 2, (th_tensor *[]){logits, second}) ||
+      !th__same_dtype(tape, op->name, 1, &logits) || !valid(tape, op->name, logits, targets))
     return NULL;
   const th_tensor *kept = th__keep(tape, targets);
   logits = kept == NULL ? NULL : th_contiguous(tape, logits);
   if (logits == NULL) return NULL;
   rows_of r = {.n = th__dim(logits, -1), .logits = logits, .targets = kept->data};
-  ptrdiff_t rows = kept->count, counted = count_targets(tape, rows, r.n, r.targets);
+  ptrdiff_t rows = kept->count, counted = count_targets(tape, op->name, rows, r.n, r.targets);
   if (counted < 0) return NULL;
 
   th_tensor *loss = th_output(tape, logits->dtype, TH_SCALAR);
   r.losses = th_tape_alloc(tape, (size_t)rows * sizeof *r.losses);
   r.stats = th_tape_alloc(tape, 3 * (size_t)rows * th_dtype_size(logits->dtype));
   if (loss == NULL || r.losses == NULL || r.stats == NULL) return NULL;
+  saved s = {r.targets, r.stats, mean || counted == 0 ? (double)counted : 1.0};
   if (counted > 0) th__parallel(rows, th__grain(8 * r.n), forward_rows, &r);
-  th__set(loss, 0, counted > 0 ? total(rows, r.losses) / (double)counted : 0.0);
-  saved s = {r.targets, r.stats, counted};
-  return th_record(tape, &th__op_cross_entropy, loss, &logits, 1, &s, sizeof s);
+  th__set(loss, 0, counted > 0 ? total(rows, r.losses) / s.divisor : 0.0);
+  return th_record(tape, op, loss, &logits, 1, &s, sizeof s);
+}
+
+th_tensor *th_cross_entropy(th_tape *tape, th_tensor *logits, const th_tensor *targets) {
+  return th__cross_entropy(tape, &th__op_cross_entropy, logits, targets, true);
 }
