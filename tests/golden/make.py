@@ -12,7 +12,7 @@ checked here against a second source: a plain numpy forward and its complex-step
 An array is golden_OP_CASE_NAME, its dimensions golden_OP_CASE_NAME_shape (none for a single number); NAME is an input,
 dy (upstream gradient), y (output) or dINPUT (gradient). Options are constants of the same form.
 
-Every input is a multiple of 1/512, so f32 and f64 tests start from the same numbers. Upstream
+Every input is a multiple of 1/512 or a power of two, so f32 and f64 tests start from the same numbers. Upstream
 gradients are random, never all ones. Known results from bug reports of other libraries are asserted.
 Each function below makes one file; its docstring becomes the head of that file.
 """
@@ -26,6 +26,7 @@ import torch.nn.functional as F
 
 import models
 import optimisers
+import recurrent
 import reference as ref
 from inc import Case, Draw, agree, differentiate, fragment, same_text
 
@@ -111,6 +112,52 @@ def gelu():
             agree("gelu y", y, torchs.arrays["y"], 1e-15)
             agree("gelu dx", dy * slope, torchs.arrays["dx"], 1e-14)
             yield Case(f"{form}_{name}", f"{form} form, {note}", {}, {"x": x, "dy": dy, "y": y, "dx": dy * slope})
+
+
+def pointwise(op, forward, exact, far):
+    """Usual values, and values near 0 and far out, whose y and slope are right to the last bit of their own size."""
+    inputs = {"plain": (Draw(op).normal(3, 5, sd=1.5), "usual values"),
+              "tails": (np.array([-far, -30, -17, -9.5, -6, -2, -0.625, -0.25, -2**-12, -2**-60, 0,
+                                  2**-60, 2**-12, 0.25, 0.625, 2, 6, 9.5, 17, 30, far]), "near 0 and far out")}
+    for name, (x, note) in inputs.items():
+        y, slope = exact(x)
+        dy = Draw(f"{op} {name}").normal(*x.shape)
+        torchs = differentiate(name, note, forward, None, {"x": x}, dy=dy)
+        agree(f"{op} y", y, torchs.arrays["y"], 1e-15)
+        agree(f"{op} dx", dy * slope, torchs.arrays["dx"], 1e-14)
+        yield Case(name, note, {}, {"x": x, "dy": dy, "y": y, "dx": dy * slope})
+
+
+def tanh():
+    """y = tanh x, in sixty digits; the slope is 1 / cosh^2 x, where 1 - y^2 would cancel in float64."""
+    yield from pointwise("tanh", lambda x: torch.tanh(x), ref.exact_tanh, 40)
+
+
+def sigmoid():
+    """y = 1 / (1 + exp(-x)), in sixty digits; the slope is y(x) y(-x), where y (1 - y) would cancel in float64."""
+    yield from pointwise("sigmoid", lambda x: torch.sigmoid(x), ref.exact_sigmoid, 80)
+
+
+def silu():
+    """y = x / (1 + exp(-x)), in sixty digits."""
+    yield from pointwise("silu", lambda x: F.silu(x), ref.exact_silu, 80)
+
+
+def swiglu():
+    """y = silu(a) * b, of one shape."""
+    forward = lambda a, b: F.silu(a) * b
+    for name, shape in {"rank1": (5,), "rank2": (3, 4), "rank3": (2, 3, 4)}.items():
+        draw = Draw(f"swiglu {name}")
+        yield differentiate(name, "usual values", forward, lambda a, b: a / (1 + np.exp(-a)) * b,
+                            {"a": draw.normal(*shape, sd=1.5), "b": draw.normal(*shape)})
+    a = np.array([-80, -30, -17, -2**-12, 0, 2**-60, 17, 30, 80.0])
+    draw = Draw("swiglu tails")
+    b, dy = draw.normal(*a.shape), draw.normal(*a.shape)
+    y, slope = ref.exact_silu(a)
+    torchs = differentiate("tails", "", forward, None, {"a": a, "b": b}, dy=dy)
+    for key, value in {"y": y * b, "da": dy * b * slope, "db": dy * y}.items():
+        agree(f"swiglu {key}", torchs.arrays[key], value, 1e-14)
+    yield Case("tails", "a far out", {}, {"a": a, "b": b, "dy": dy, "y": y * b, "da": dy * b * slope, "db": dy * y})
 
 
 def dropout():
@@ -277,11 +324,43 @@ def log_softmax():
     yield from saturated_rows("log_softmax")
 
 
-def loss_case(name, note, logits, targets, dy=0.75):
-    """Mean cross-entropy with sixty digits; PyTorch agrees as far as float64 goes."""
+def exact_logsumexp(name, note, x, dy):
+    """logsumexp of each row with sixty digits; PyTorch agrees as far as float64 goes."""
+    y, dx = np.zeros(len(x)), np.zeros(np.shape(x))
+    for i, row in enumerate(ref.exactly(x)):
+        p, _ = ref.exact_softmax_row(row, row)
+        y[i] = float(ref.mp.log(sum(ref.mp.exp(value) for value in row)))
+        dx[i] = ref.rounded(p * dy[i])
+    torchs = differentiate(name, note, lambda x: torch.logsumexp(x, -1), None, {"x": x}, dy=dy)
+    agree(f"logsumexp {name}: y", torchs.arrays["y"], y, 1e-15, size=max(1, np.abs(y).max()))
+    agree(f"logsumexp {name}: dx", torchs.arrays["dx"], dx, 1e-14)
+    return Case(name, note, {}, {"x": np.asarray(x, float), "dy": np.asarray(dy, float), "y": y, "dx": dx})
+
+
+def logsumexp():
+    """y = log sum exp x over the last axis, which disappears. Where a row is saturated, the values are those of exact
+    arithmetic."""
+    for name, shape in {"rank1": (5,), "rank2": (3, 5), "rank3": (2, 3, 4), "single": (2, 1), "wide": (2, 37)}.items():
+        yield differentiate(name, "usual values", lambda x: torch.logsumexp(x, -1), ref.logsumexp,
+                            {"x": Draw(f"logsumexp {name}").normal(*shape, sd=1.5)})
+    yield exact_logsumexp("saturated", "rows [-d, 0], d = 10, 20, 40, 64: y is nearly 0, exact to the last bit",
+                          [[-d, 0] for d in SATURATED], [0.75, -1.5, 2, 1])
+    draw = Draw("logsumexp sharp")
+    yield exact_logsumexp("sharp", "rows of whole numbers with gaps up to 60",
+                          draw.integers(-30, 31, 4, 6), draw.normal(4))
+    yield exact_logsumexp("large", "1e4 and its neighbours: the maximum has to go first",
+                          [[10000, 10001, 9999], [-10000, -10003, -10001]], draw.normal(2))
+    row = differentiate("", "", lambda x: torch.logsumexp(x, -1), None, {"x": [[1, -np.inf, 2.5]]}, dy=[0.75])
+    yield Case("minus_infinity", "an entry of -inf gets weight 0; a row of nothing else is -inf with gradient 0", {},
+               {"x": np.array([[1, -np.inf, 2.5], [-np.inf] * 3]), "dy": np.array([0.75, 1.25]),
+                "y": np.array([row.arrays["y"][0], -np.inf]), "dx": np.stack([row.arrays["dx"][0], np.zeros(3)])})
+
+
+def loss_case(name, note, logits, targets, dy=0.75, mean=True):
+    """Cross-entropy, as a mean or a sum, with sixty digits; PyTorch agrees as far as float64 goes."""
     logits, targets = np.asarray(logits, float), np.asarray(targets, np.int32)
     rows, labels = logits.reshape(-1, logits.shape[-1]), targets.ravel()
-    counted = int((labels != -1).sum())
+    counted = int((labels != -1).sum()) if mean else int((labels != -1).any())
     y, dx = ref.mpf(0), np.zeros(rows.shape)
     for i, label in enumerate(labels):
         if label != -1:
@@ -294,8 +373,10 @@ def loss_case(name, note, logits, targets, dy=0.75):
                                  "dlogits": dx.reshape(logits.shape)})
     if counted:
         torchs = differentiate(name, note, lambda logits: F.cross_entropy(
-            logits.reshape(rows.shape), torch.from_numpy(labels).long(), ignore_index=-1),
-            lambda logits: ref.cross_entropy(logits.reshape(rows.shape), labels), {"logits": logits}, dy=dy, size=1)
+            logits.reshape(rows.shape), torch.from_numpy(labels).long(), ignore_index=-1,
+            reduction="mean" if mean else "sum"),
+            lambda logits: ref.cross_entropy(logits.reshape(rows.shape), labels, mean=mean), {"logits": logits}, dy=dy,
+            size=max(1, np.abs(y)))
         agree(f"{name}: loss", torchs.arrays["y"], case.arrays["y"], 1e-15, size=np.abs(y) + 1)
         agree(f"{name}: gradient", torchs.arrays["dlogits"], case.arrays["dlogits"], 1e-15, size=1)
     return case
@@ -320,6 +401,18 @@ def cross_entropy():
     for d in SATURATED:
         yield loss_case(f"right{d}", f"[{d}, 0], target 0: nearly no loss, exact to the last bit", [[d, 0]], [0], 1)
         yield loss_case(f"wrong{d}", f"[{d}, 0], target 1", [[d, 0]], [1], 1)
+
+
+def cross_entropy_sum():
+    """y = sum over the targets other than -1 of -log softmax(logits)[target]; y and dy are single numbers."""
+    draw = Draw("cross_entropy_sum")
+    yield loss_case("plain", "all count", draw.normal(4, 5, sd=1.5), draw.integers(0, 5, 4), mean=False)
+    yield loss_case("ignored", "two of six do not count", draw.normal(2, 3, 4, sd=1.5), [[1, -1, 0], [3, 3, -1]], -1.25,
+                    mean=False)
+    yield loss_case("all_ignored", "nothing counts: 0, gradient 0", draw.normal(2, 3), [-1, -1], mean=False)
+    yield loss_case("huge", "logits 1e8 and 1e8 - 8", [[1e8, 1e8 - 8]], [1], 1, mean=False)
+    yield loss_case("saturated", "rows [d, 0], d = 10, 20, 40, 64, target 0: exact to the last bit",
+                    [[d, 0] for d in SATURATED], [0] * len(SATURATED), 1, mean=False)
 
 
 def embedding():
@@ -365,10 +458,41 @@ def layer_norm():
     yield single
 
 
-OPS = [add, sub, mul, scale, bias, relu, gelu, dropout, matmul, linear, contiguous, reshape, transpose, slice_,
+def rms_norm():
+    """y = x / sqrt(mean(x^2) + eps) * gain over the last axis, eps inside the root."""
+    def case(name, note, inputs, eps=1e-5, dy=None):
+        def forward(x, gain=1):
+            return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * gain
+        made = differentiate(name, note, forward, lambda **inputs: ref.rms_norm(**inputs, eps=eps), inputs,
+                             dy=dy, options={"eps": eps})
+        theirs = F.rms_norm(torch.tensor(made.arrays["x"]), made.arrays["x"].shape[-1:], eps=eps).numpy()
+        agree(f"{name}: F.rms_norm", theirs * made.arrays.get("gain", 1), made.arrays["y"])
+        return made
+    draw = Draw("rms_norm")
+    x, gain = draw.normal(2, 3, 5, sd=2, mean=0.5), draw.normal(5, mean=1, sd=0.3)
+    yield case("plain", "no gain", {"x": x})
+    yield case("gain", "with a gain", {"x": x, "gain": gain})
+    yield case("eps", "a large eps", {"x": x[0], "gain": gain}, eps=0.5)
+    yield case("wide", "a row longer than a vector register", {"x": draw.normal(2, 37), "gain": draw.normal(37)})
+    zero = case("zero_row", "zeros: the gradient is that of eps alone", {"x": [[0] * 4], "gain": [1, 1, 1, 2]},
+                dy=[[1, 2, 3, -4]])
+    agree("zero row dx", zero.arrays["dx"], [[1 / 1e-5**0.5 * h for h in (1, 2, 3, -8)]])
+    agree("zero row dgain", zero.arrays["dgain"], [0] * 4)
+    yield zero
+    x, eps, gain, dy = ref.mpf(3), ref.mpf(1e-5), 2, 0.75
+    r = 1 / ref.mp.sqrt(x * x + eps)
+    yield Case("length_one", "a row of one number: dx = gain g eps r^3, which a difference would cancel", {"eps": 1e-5},
+               {"x": np.array([[3.0]]), "gain": np.array([2.0]), "dy": np.array([[0.75]]),
+                "y": np.array([[float(x * r * gain)]]), "dx": np.array([[float(gain * dy * eps * r**3)]]),
+                "dgain": np.array([float(dy * x * r)])})
+
+
+OPS = [add, sub, mul, scale, bias, relu, gelu, tanh, sigmoid, silu, swiglu, dropout,
+       matmul, linear, contiguous, reshape, transpose, slice_,
        split_heads, merge_heads, sum_, mean,
-       softmax, log_softmax, cross_entropy, embedding, layer_norm,
+       softmax, log_softmax, logsumexp, cross_entropy, cross_entropy_sum, embedding, layer_norm, rms_norm,
        models.attention, models.multi_head_attention, models.gpt,
+       recurrent.rnn, recurrent.lstm,
        optimisers.sgd, optimisers.adam, optimisers.adamw, optimisers.clip]
 
 

@@ -24,6 +24,11 @@ def log_softmax(x):
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
+def logsumexp(x):
+    top = x.real.max(-1)
+    return top + np.log(np.exp(x - top[..., None]).sum(-1))
+
+
 def relu(x):
     return np.where(x.real > 0, x, 0)
 
@@ -36,16 +41,20 @@ def linear(x, w, b=0):
     return np.einsum("...i,oi->...o", x, w) + b
 
 
-def cross_entropy(logits, targets, ignored=-1):
-    """Mean over the targets that count; 0 when none does."""
+def cross_entropy(logits, targets, ignored=-1, mean=True):
+    """Mean over the targets that count, or their sum; 0 when none does."""
     losses = [-log_softmax(row)[target] for row, target in zip(logits, targets) if target != ignored]
-    return np.array(sum(losses) / len(losses) if losses else 0 * logits.sum())
+    return np.array(sum(losses) / (len(losses) if mean else 1) if losses else 0 * logits.sum())
 
 
 def layer_norm(x, gain=1, bias=0, eps=1e-5):
     centred = x - x.mean(-1, keepdims=True)
     variance = (centred * centred).mean(-1, keepdims=True)
     return centred / np.sqrt(variance + eps) * gain + bias
+
+
+def rms_norm(x, gain=1, eps=1e-5):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * gain
 
 
 def may_attend(b, h, i, j, n_q, n_k, causal, key_lengths, key_mask, mask):
@@ -152,3 +161,28 @@ def exact_gelu(x, form):
         inside = np.vectorize(lambda a: 1 / (1 + mp.exp(-2 * root * (a + mpf("0.044715") * a**3))), otypes=[object])(x)
         slope = 2 * inside * (1 - inside) * root * (1 + 3 * mpf("0.044715") * x**2)
     return rounded(x * inside), rounded(inside + x * slope)
+
+
+def exact_tanh(x):
+    """y and dy/dx."""
+    x = exactly(x)
+    return rounded(np.vectorize(mp.tanh, otypes=[object])(x)), rounded(np.vectorize(mp.sech, otypes=[object])(x)**2)
+
+
+def exact_sigmoid_parts(x):
+    """sigmoid(x) and sigmoid(-x), as mpmath numbers."""
+    logistic = np.vectorize(lambda a: 1 / (1 + mp.exp(-a)), otypes=[object])
+    return logistic(x), logistic(-x)
+
+
+def exact_sigmoid(x):
+    """y and dy/dx."""
+    s, rest = exact_sigmoid_parts(exactly(x))
+    return rounded(s), rounded(s * rest)
+
+
+def exact_silu(x):
+    """y and dy/dx."""
+    x = exactly(x)
+    s, rest = exact_sigmoid_parts(x)
+    return rounded(x * s), rounded(s * (1 + x * rest))
