@@ -13,9 +13,9 @@ static void update(const th_optim *o, const th__slot *slot, th_tensor *w, ptrdif
   /* 1 - beta^t; expm1 keeps its digits for a beta close to 1 and a small t. */
   double correct1 = o->beta1 > 0 ? -expm1(t * log(o->beta1)) : 1;
   double correct2 = o->beta2 > 0 ? -expm1(t * log(o->beta2)) : 1;
-  double decay = w->ndim >= 2 ? o->weight_decay : 0; /* matrices and tables only */
-  TH__CALL(w->dtype, adamw, size, o->lr, o->beta1, o->beta2, o->eps, decay, correct1, correct2,
-           th__at(w, from), th__at(slot->m, from), th__at(slot->v, from), th__at(w->grad, from));
+  TH__CALL(w->dtype, adamw, size, o->lr, o->beta1, o->beta2, o->eps, th__decay(o, w), correct1,
+           correct2, th__at(w, from), th__at(slot->m, from), th__at(slot->v, from),
+           th__at(w->grad, from));
 }
 
 /* eps must not round to 0 in a parameter's type: a weight without gradient would become 0/0. */

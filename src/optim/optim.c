@@ -77,6 +77,11 @@ th_status th_optim_set_lr(th_optim *optim, double lr) {
 double th_optim_lr(const th_optim *optim) { return optim->lr; }
 long th_optim_steps(const th_optim *optim) { return optim->steps; }
 
+double th_optim_weight_decay(const th_optim *optim, ptrdiff_t i) {
+  const th_tensor *param = optim != NULL ? th_params_at(optim->params, i) : NULL;
+  return param != NULL ? th__decay(optim, param) : 0;
+}
+
 /* ---- one step ---- */
 
 /* Everything that can go wrong is found here, before anything changes. */

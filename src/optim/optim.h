@@ -33,6 +33,11 @@ struct th_optim {
  * parameter. NULL with `error`. */
 th_optim *th__optim_new(const th_optim *start, int moments, th_error *error);
 
+/* What a parameter decays with: matrices and tables only. */
+static inline double th__decay(const th_optim *optim, const th_tensor *w) {
+  return w->ndim >= 2 ? optim->weight_decay : 0;
+}
+
 /* Checks shared by the rules: lr finite and not negative. */
 th_status th__check_lr(const char *who, double lr, th_error *error);
 /* 0 <= value < 1 */
