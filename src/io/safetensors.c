@@ -77,10 +77,13 @@ static const char *describe(char buffer[48], const json_t *value) {
       [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string",
       [JSON_INTEGER] = "a number", [JSON_REAL] = "a number",  [JSON_TRUE] = "true",
       [JSON_FALSE] = "false",      [JSON_NULL] = "null"};
+  char real[32];
+  snprintf(real, sizeof real, "%.17g", json_real_value(value));
   if (json_is_integer(value))
     snprintf(buffer, 48, "%lld", (long long)json_integer_value(value));
   else if (json_is_real(value))
-    snprintf(buffer, 48, "%.17g", json_real_value(value));
+    snprintf(buffer, 48, strchr(real, '.') == NULL && strchr(real, 'e') == NULL ? "%s.0" : "%s",
+             real);
   else
     snprintf(buffer, 48, "%s", value == NULL ? "missing" : kinds[json_typeof(value)]);
   return buffer;
