@@ -22,6 +22,7 @@ enum { EXIT_OK = 0, EXIT_CHECK_FAILED = 1, EXIT_USAGE = 2 };
 
 typedef struct cli_common {
   uint64_t seed;    /* set the default before parsing */
+  bool seed_given;  /* by --seed */
   int threads;      /* 0: OpenMP's default */
   const char *json; /* NULL: none; "-": standard output, which then holds nothing else */
   int argc;         /* the command line as given, for reports */

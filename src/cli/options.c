@@ -21,7 +21,10 @@ static const struct argp_option common_options[] = {
 static error_t parse_common(int key, char *argument, struct argp_state *state) {
   cli_common *common = state->input;
   switch (key) {
-  case KEY_SEED: common->seed = cli_seed(state, argument); return 0;
+  case KEY_SEED:
+    common->seed = cli_seed(state, argument);
+    common->seed_given = true;
+    return 0;
   case KEY_THREADS:
     common->threads = (int)cli_integer(state, "--threads", argument, 1, 1024);
     return 0;

@@ -1,197 +1,178 @@
-/* tapehead train: a small GPT on a toy task or on a text. */
-#include <math.h>
-#include <signal.h>
+/* tapehead train: a small model on a toy task or on a text. */
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "io/file.h"
-#include "io/lines.h"
-#include "lab/machine.h"
-#include "lab/train.h"
+#include "cli/train_watch.h"
+#include "lab/run.h"
 #include "lab/train_report.h"
 #include "tensor/alloc.h"
 
-enum {
-  KEY_TASK = 1,
-  KEY_TEXT,
-  KEY_SCALE,
-  KEY_DK,
-  KEY_HEADS,
-  KEY_LAYERS,
-  KEY_D_MODEL,
-  KEY_SEQ,
-  KEY_BATCH,
-  KEY_STEPS,
-  KEY_OPTIM,
-  KEY_LR,
-  KEY_SEEDS,
-  KEY_LOG,
-  MOST_SEEDS = 1000,
-  MOST_LAYERS = 1000
-};
-
-#define MOST_SIZE (1L << 24)
-#define MOST_STEPS (1L << 40)
-#define MOST_TEXT 0x1p30 /* bytes */
-
-/* In the order of th_task_kind. */
-static const char *const task_names[] = {"copy", "reverse", "sort", "recall", "induction", NULL};
-static const char *const optim_names[] = {"sgd", "adamw", NULL};
+enum { KEY_FIELD = 0x2000, KEY_CONFIG = 0x3000, KEY_RESUME, KEY_FORCE, MOST_SEEDS = 1000 };
 
 typedef struct train_options {
   cli_common common;
-  th__train train;
-  const char *task, *text, *log;
-  cli_scale scale;
-  int seeds;
+  th__train asked; /* what the command line says, then also the configuration file and the preset */
+  const char *file;
+  bool resume, force;
 } train_options;
 
 /* ---- options ---- */
 
-static const struct argp_option own_options[] = {
-    {"task", KEY_TASK, "TASK", 0, "copy, reverse, sort, recall or induction", 0},
-    {"text", KEY_TEXT, "FILE", 0, "Instead of a task: predict the next character of this file", 0},
-    {"scale", KEY_SCALE, "S", 0, "What multiplies q.k: none, sqrt (default), dk or a number", 0},
-    {"dk", KEY_DK, "N", 0, "Width of queries and keys per head (default: d-model / heads)", 0},
-    {"heads", KEY_HEADS, "N", 0, "Heads (default 4)", 0},
-    {"layers", KEY_LAYERS, "N", 0, "Layers (default 2)", 0},
-    {"d-model", KEY_D_MODEL, "N", 0, "Width of the model (default 64)", 0},
-    {"seq", KEY_SEQ, "N", 0, "Tokens per sequence (default 32; 24 for induction, 64 for a text)", 0},
-    {"batch", KEY_BATCH, "N", 0, "Sequences per step (default 32)", 0},
-    {"steps", KEY_STEPS, "N", 0, "Training steps (default: enough for the task, 300 to 2000)", 0},
-    {"optim", KEY_OPTIM, "sgd|adamw", 0, "Optimiser (default adamw)", 0},
-    {"lr", KEY_LR, "X", 0, "Learning rate (default: by task, 0.001 or 0.003; 0.3 for sgd)", 0},
-    {"seeds", KEY_SEEDS, "N", 0, "Repeat with N seeds, from --seed on; gives median and range", 0},
-    {"log", KEY_LOG, "FILE", 0, "Write every step as a line of JSON, as it is done", 0},
-    {0}};
+/* From the list of fields: a title per group, then its options. */
+static struct argp_option own_options[TH__TRAIN_FIELDS + 16];
 
-static long size_of(const struct argp_state *state, const char *option, const char *text) {
-  return cli_integer(state, option, text, 1, MOST_SIZE);
+static void make_options(void) {
+  static const struct argp_option more[] = {
+      {"config", KEY_CONFIG, "FILE", 0,
+       "Read options from FILE (JSON); those on the command line win", 0},
+      {"resume", KEY_RESUME, 0, 0, "Go on with the run in --out, bit for bit", 0},
+      {"force", KEY_FORCE, 0, 0, "Replace the run in --out", 0}};
+  struct argp_option *at = own_options;
+  for (int group = 1; th__train_groups[group - 1] != NULL; group++) {
+    *at++ = (struct argp_option){.doc = th__train_groups[group - 1], .group = group};
+    for (int i = 0; i < TH__TRAIN_FIELDS; i++) {
+      const th__train_field *f = &th__train_fields[i];
+      if (f->group != group) continue;
+      *at++ = (struct argp_option){f->option, KEY_FIELD + i, f->argument, 0, f->help, group};
+    }
+  }
+  for (int i = 0; i < 3; i++) *at++ = more[i];
 }
 
-static const char *file_name(const struct argp_state *state, const char *option, const char *text) {
-  if (text[0] == '\0' || strcmp(text, "-") == 0)
-    argp_error(state, "%s: '%s' is no file name; give a path, /dev/stdin and the like included",
-               option, text);
+static const char *help_text(void) {
+  static char text[2048];
+  int used = snprintf(
+      text, sizeof text,
+      "Train a small model on a toy task made from the seed, or to predict the next symbol of a "
+      "text. docs/training.md tells more.\vPresets:\n");
+  for (int preset = 1; preset <= TH__PRESET_GPT2_124M; preset++) {
+    const th__train named = {.preset = preset};
+    char values[384];
+    th__train_preset_text(preset, values, sizeof values);
+    used += snprintf(text + used, sizeof text - (size_t)used, "  %s: %s\n",
+                     th__train_word(&named, TH__TRAIN_preset), values);
+  }
   return text;
 }
 
-static void check_together(const struct argp_state *state, const train_options *options) {
-  const th__train *t = &options->train;
-  ptrdiff_t heads = t->heads == 0 ? 4 : t->heads, d_model = t->d_model == 0 ? 64 : t->d_model;
-  if ((options->task == NULL) == (options->text == NULL))
-    argp_error(state, "give either --task (copy, reverse, sort, recall, induction) or --text FILE");
-  if (d_model % heads != 0)
-    argp_error(state,
-               "--d-model %td does not divide into --heads %td; choose a number of heads that "
-               "divides it",
-               d_model, heads);
-  if (options->log != NULL && options->common.json != NULL &&
-      strcmp(options->log, options->common.json) == 0)
-    argp_error(state, "'%s' is given for two outputs", options->log);
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state) {
-  train_options *options = state->input;
-  th__train *t = &options->train;
+  train_options *o = state->input;
+  th_error error;
+  if (key >= KEY_FIELD && key < KEY_FIELD + TH__TRAIN_FIELDS) {
+    if (th__train_set_text(&o->asked, key - KEY_FIELD, argument, &error) != TH_OK)
+      argp_error(state, "%s", error.message);
+    return 0;
+  }
   switch (key) {
-  case KEY_TASK:
-    t->task = (th_task_kind)cli_choice(state, "--task", argument, task_names);
-    options->task = task_names[t->task];
-    return 0;
-  case KEY_TEXT: options->text = file_name(state, "--text", argument); return 0;
-  case KEY_SCALE: options->scale = cli_parse_scale(state, "--scale", argument); return 0;
-  case KEY_DK: t->dk = size_of(state, "--dk", argument); return 0;
-  case KEY_HEADS: t->heads = size_of(state, "--heads", argument); return 0;
-  case KEY_LAYERS: t->layers = cli_integer(state, "--layers", argument, 1, MOST_LAYERS); return 0;
-  case KEY_D_MODEL: t->d_model = size_of(state, "--d-model", argument); return 0;
-  case KEY_SEQ: t->seq = size_of(state, "--seq", argument); return 0;
-  case KEY_BATCH: t->batch = size_of(state, "--batch", argument); return 0;
-  case KEY_STEPS: t->steps = cli_integer(state, "--steps", argument, 1, MOST_STEPS); return 0;
-  case KEY_OPTIM: t->sgd = cli_choice(state, "--optim", argument, optim_names) == 0; return 0;
-  case KEY_LR: t->lr = cli_number(state, "--lr", argument, 1e-12, 1e6); return 0;
-  case KEY_SEEDS:
-    options->seeds = (int)cli_integer(state, "--seeds", argument, 1, MOST_SEEDS);
-    return 0;
-  case KEY_LOG: options->log = file_name(state, "--log", argument); return 0;
-  case ARGP_KEY_END: check_together(state, options); return 0;
+  case KEY_CONFIG: o->file = argument; return 0;
+  case KEY_RESUME: o->resume = true; return 0;
+  case KEY_FORCE: o->force = true; return 0;
   default: return ARGP_ERR_UNKNOWN;
   }
 }
 
-/* ---- while it runs ---- */
-
-/* The first Ctrl-C asks for an end after the step, the second is the system's own and ends at once. */
-static volatile sig_atomic_t interrupted; /* the signal, or 0 */
-static void on_interrupt(int number) { interrupted = number; }
-
-static void watch_signals(void) {
-  struct sigaction action = {.sa_handler = on_interrupt,
-                             .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-  signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write, with a message */
-}
-
-typedef struct reporter {
-  const train_options *options;
-  bool table; /* stdout is not taken by JSON */
-  bool head_printed;
-  th__lines log;
-  th_error log_error;
-  uint64_t seed;
-  double next_line; /* progress: seconds of the run, about, and its width on the screen */
-  int width;
-} reporter;
-
-static void clear_progress(reporter *r) {
-  if (r->width > 0) fprintf(stderr, "\r%*s\r", r->width, "");
-  r->width = 0;
-}
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-/* A line that replaces itself, ten times a second at most. */
-static void show_progress(reporter *r, const th__train_step *step) {
-  if (!cli_progress() || (now() < r->next_line && step->step < r->options->train.steps)) return;
-  r->next_line = now() + 0.1;
-  struct winsize size;
-  int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-  char line[TH__TRAIN_LINE], which[32] = "";
-  if (r->options->seeds > 1)
-    snprintf(which, sizeof which, "seed %llu  ", (unsigned long long)r->seed);
-  int width = th__train_progress(line, columns, which, step, r->options->train.steps);
-  fprintf(stderr, "\r%s%*s", line, r->width > width ? r->width - width : 0, "");
-  r->width = width;
-}
-
-/* Once something has been done: a command that is refused prints no table. */
-static void print_head(reporter *r) {
-  if (!r->table || r->head_printed) return;
-  r->head_printed = true;
-  const train_options *o = r->options;
-  th__train_head(&o->train, o->text != NULL ? o->text : o->task, o->scale.text, stdout);
-  fflush(stdout);
-}
-
-static bool report(void *context, const th__train_step *step) {
-  reporter *r = context;
-  print_head(r);
-  if (r->options->log != NULL) {
-    char line[TH__TRAIN_LINE];
-    int length = th__train_log_line(line, r->seed, step);
-    if (th__lines_put(&r->log, line, (size_t)length, &r->log_error) != TH_OK) return false;
+/* `--text a b c` as the shell makes it of `--text *.txt`: names that follow become options of their own.
+ * The strings live as long as the process. */
+static char **spread_files(int argc, char **argv) {
+  char **out = th__alloc((size_t)(argc + 1) * sizeof *out);
+  const char *option = NULL;
+  bool value = false; /* the next word is the option's own value */
+  for (int i = 0; out != NULL && i < argc; i++) {
+    char *word = argv[i];
+    out[i] = word;
+    if (value || word[0] != '-' || i == 0) {
+      size_t size = option == NULL ? 0 : strlen(option) + strlen(word) + 2;
+      if (!value && option != NULL && (out[i] = th__alloc(size)) != NULL)
+        snprintf(out[i], size, "%s=%s", option, word);
+      if (out[i] == NULL) out[i] = word;
+      value = false;
+      continue;
+    }
+    bool text = strncmp(word, "--text", 6) == 0 && (word[6] == '\0' || word[6] == '=');
+    bool validation =
+        strncmp(word, "--validation", 12) == 0 && (word[12] == '\0' || word[12] == '=');
+    option = text ? "--text" : validation ? "--validation" : NULL;
+    value = option != NULL && strchr(word, '=') == NULL;
   }
-  show_progress(r, step);
-  return !interrupted && !ferror(stdout);
+  if (out != NULL) out[argc] = NULL;
+  return out != NULL ? out : argv;
+}
+
+/* ---- the configuration ---- */
+
+static bool refuse(const th_error *error) {
+  cli_error("train", "%s", error->message);
+  return false;
+}
+
+static void add_common(train_options *o) {
+  th_error error;
+  th__train *c = &o->asked;
+  c->threads = o->common.threads;
+  c->from[TH__TRAIN_threads] = c->threads > 0 ? TH__FROM_OPTION : TH__FROM_DEFAULT;
+  if (o->common.json != NULL) th__train_set_text(c, TH__TRAIN_json, o->common.json, &error);
+  if (o->common.seed_given) {
+    c->seed = o->common.seed;
+    c->from[TH__TRAIN_seed] = TH__FROM_OPTION;
+  }
+}
+
+static void drop(th__train *c, int field) {
+  const th__train nothing = {0};
+  th__train_field_copy(c, &nothing, field);
+}
+
+static bool layer(train_options *o) {
+  th_error error;
+  th__train *c = &o->asked;
+  add_common(o);
+  if (o->file != NULL && th__train_read(c, o->file, &error) != TH_OK) return refuse(&error);
+  /* What is learnt on the command line takes the place of the file's, whichever of the two it is. */
+  if (c->from[TH__TRAIN_task] > c->from[TH__TRAIN_text]) {
+    drop(c, TH__TRAIN_text);
+    drop(c, TH__TRAIN_validation);
+  } else if (c->from[TH__TRAIN_text] > c->from[TH__TRAIN_task])
+    drop(c, TH__TRAIN_task);
+  if ((o->resume || o->force) && c->out.count == 0) {
+    cli_error("train", "--%s needs the run's folder; give --out DIR",
+              o->resume ? "resume" : "force");
+    return false;
+  }
+  if (o->resume && o->force) {
+    cli_error("train", "--resume goes on with the run, --force replaces it; give one of the two");
+    return false;
+  }
+  return true;
+}
+
+/* The configuration to train with, in `config`. */
+static bool configure(train_options *o, th__run *run, th__train *config) {
+  th_error error;
+  if (!layer(o)) return false;
+  const th__train *asked = &o->asked;
+  const char *folder = asked->out.count > 0 ? asked->out.at[0] : NULL;
+  if (folder != NULL && th__run_open(run, folder, o->resume, o->force, &error) != TH_OK)
+    return refuse(&error);
+  if (o->resume) {
+    if (th__run_stored_config(run, config, &error) != TH_OK ||
+        th__train_merge_resume(config, asked, folder, &error) != TH_OK)
+      return refuse(&error);
+  } else {
+    if (asked->from[TH__TRAIN_seed] == TH__FROM_DEFAULT) o->asked.seed = o->common.seed;
+    if (th__train_apply_preset(&o->asked, &error) != TH_OK) return refuse(&error);
+    for (int i = 0; i < TH__TRAIN_FIELDS; i++)
+      if (!th__train_field_copy(config, asked, i)) {
+        cli_error("train", "out of memory");
+        return false;
+      }
+  }
+  th__train_complete(config);
+  if (th__train_check(config, &error) != TH_OK) return refuse(&error);
+  if (config->threads > 0) th_set_threads((int)config->threads);
+  return true;
 }
 
 /* ---- files ---- */
@@ -203,96 +184,170 @@ static bool same_file(const char *a, const char *b) {
          x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static bool files_apart(const train_options *o) {
-  const char *json = o->common.json;
-  if (same_file(o->log, json))
-    cli_error("train", "%s and %s are one file", o->log, json);
-  else if (same_file(o->text, o->log))
-    cli_error("train", "the log would overwrite the text %s", o->text);
-  else if (same_file(o->text, json))
-    cli_error("train", "the JSON would overwrite the text %s", o->text);
+static const char *only(const th__names *names) { return names->count > 0 ? names->at[0] : NULL; }
+
+static bool files_apart(const th__train *c) {
+  const char *json = only(&c->json), *log = only(&c->log);
+  if (same_file(log, json)) {
+    cli_error("train", "%s and %s are one file", log, json);
+    return false;
+  }
+  for (int i = 0; i < c->text.count + c->validation.count; i++) {
+    const char *text = i < c->text.count ? c->text.at[i] : c->validation.at[i - c->text.count];
+    bool is_log = same_file(text, log);
+    if (!is_log && !same_file(text, json)) continue;
+    cli_error("train", "the %s would overwrite the text %s", is_log ? "log" : "JSON", text);
+    return false;
+  }
+  return true;
+}
+
+/* ---- runs ---- */
+
+/* Why it ended so, and how it goes on. */
+static void tell_end(const th__train *c, const th__run *run, const th__train_run *result) {
+  const char *folder = only(&c->out);
+  if (result->end == TH__END_PATIENCE)
+    printf("%s after %ld validations without a better loss; a larger --patience goes on\n",
+           result->finished_before ? "the run had ended" : "ended", c->patience);
+  else if (result->finished_before)
+    printf("the run in %s is finished: all %ld steps were done; a larger --steps goes on\n", folder,
+           c->steps);
+  if (result->best_step > 0) {
+    printf("validation loss: ");
+    if (result->validation_loss == result->validation_loss)
+      printf("%.4f, ", result->validation_loss);
+    printf("lowest %.4f at step %ld\n", result->best_loss, result->best_step);
+  }
+  if (folder != NULL)
+    printf("kept in %s: config.json, log.jsonl, last.safetensors (step %ld)%s\n", folder,
+           run->saved, result->best_step > 0 ? ", best.safetensors" : "");
+}
+
+/* After a fault: what is left of the run. */
+static void tell_fault(const th__train *c, const th__run *run) {
+  const char *folder = only(&c->out);
+  if (folder == NULL || !run->begun) return;
+  if (run->saved >= 0)
+    cli_error("train",
+              "the checkpoint of step %ld is whole; `tapehead train --resume --out %s` goes on",
+              run->saved, folder);
   else
-    return true;
-  return false;
+    cli_error("train", "no checkpoint was written yet");
 }
-
-static bool read_text(train_options *options, char **text) {
-  if (options->text == NULL) return true;
-  th_error error;
-  /* It is held twice, as bytes and as symbols, and once more while it is read. */
-  double most = fmin(th__machine_memory() / 8, MOST_TEXT);
-  *text = th__read_file_upto(options->text, (size_t)most, &options->train.text_bytes, &error);
-  if (*text == NULL) cli_error("train", "%s", error.message);
-  options->train.text = *text;
-  options->train.text_name = options->text;
-  return *text != NULL;
-}
-
-/* ---- the command ---- */
 
 /* Finished runs stand in runs[0 .. *count-1]. A run that diverges does not keep the others from
  * running. */
-static int run_seeds(train_options *options, reporter *r, th__train_run *runs, int *count) {
+static int run_seeds(th__train *c, const th__train_job *job, train_watch *w, th__train_run *runs,
+                     int *count) {
   int status = EXIT_OK;
-  for (int i = 0; i < options->seeds && !interrupted && r->log_error.status == TH_OK; i++) {
+  uint64_t first = c->seed;
+  for (long i = 0; i < c->seeds && !train_interrupted(); i++) {
     th_error error;
-    r->seed = options->train.seed = options->common.seed + (uint64_t)i;
-    th_status result = th__train_run_one(&options->train, report, r, &runs[*count], &error);
-    clear_progress(r);
+    c->seed = w->seed = first + (uint64_t)i;
+    th__train_run *run = &runs[*count];
+    th_status result = th__train_run_one(job, run, &error);
+    train_clear_progress(w);
     if (result == TH_ERR_NONFINITE) {
-      cli_error("train", "seed %llu: %s", (unsigned long long)r->seed, error.message);
+      cli_error("train", "seed %llu: %s", (unsigned long long)w->seed, error.message);
+      if (job->run != NULL) tell_fault(c, job->run);
       status = EXIT_CHECK_FAILED;
       continue;
     }
-    if (result != TH_OK) return cli_error("train", "%s", error.message);
-    if (r->table) th__train_row(&runs[*count], stdout);
-    if (fflush(stdout) != 0) return EXIT_USAGE; /* main() says so */
+    if (result != TH_OK) {
+      cli_error("train", "%s", error.message);
+      if (job->run != NULL) tell_fault(c, job->run);
+      return EXIT_USAGE;
+    }
+    if (w->table) {
+      train_print_head(w);
+      th__train_row(run, stdout);
+      if (w->detailed) tell_end(c, job->run, run);
+    }
     ++*count;
+    if (fflush(stdout) != 0) return EXIT_USAGE; /* main() says so */
   }
-  if (r->table && *count > 1) th__train_summary(runs, *count, stdout);
+  c->seed = first;
+  if (w->table && *count > 1) th__train_summary(runs, *count, stdout);
   return status;
 }
 
-static int train(train_options *options, th__train_run *runs) {
-  const char *json = options->common.json;
-  reporter r = {.options = options, .table = json == NULL || strcmp(json, "-") != 0, .log.file = -1};
+/* Pictures are made last; without gnuplot there are none, which is no fault of the run. */
+static void plot(const th__train *c, const th__run *run, bool table) {
   th_error error;
-  if (options->log != NULL && th__lines_open(&r.log, options->log, &error) != TH_OK)
-    return cli_error("train", "%s", error.message);
-  int count = 0, status = EXIT_USAGE;
-  if (files_apart(options)) {
-    watch_signals();
-    status = run_seeds(options, &r, runs, &count);
+  if (th__run_plot(run, &error) != TH_OK) {
+    cli_error("train", "no plots.svg: %s", error.message);
+    return;
   }
-  th__lines_close(&r.log, r.log_error.status == TH_OK ? &r.log_error : NULL);
-  if (r.log_error.status != TH_OK) status = cli_error("train", "%s", r.log_error.message);
-  const char *task = options->text != NULL ? "text" : options->task;
-  if (json != NULL && count > 0 &&
-      !cli_write_json("train", json,
-                      th__train_json(&options->train, task, options->scale.text, runs, count)))
+  if (!table || !(c->plot_terminal || isatty(STDOUT_FILENO))) return;
+  struct winsize size;
+  bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40;
+  char *text = th__run_plot_text(run, known && size.ws_col < 100 ? size.ws_col : 80, 20, &error);
+  if (text != NULL) fputs(text, stdout);
+  th__free(text);
+}
+
+static int finish(const th__train *c, const th__run *run, const th__train_run *runs, int count,
+                  int status) {
+  const char *json = only(&c->json);
+  if (json != NULL && count > 0 && !cli_write_json("train", json, th__train_json(c, runs, count)))
     status = EXIT_USAGE;
-  if (!interrupted || status == EXIT_USAGE) return status;
-  cli_error("train", "interrupted; the results are those of the steps done");
-  return 128 + interrupted;
+  if (!train_interrupted() || status == EXIT_USAGE) return status;
+  if (run->begun)
+    cli_error(
+        "train",
+        "interrupted; the results are those of the steps done; `tapehead train --resume --out %s` "
+        "goes on",
+        run->folder);
+  else
+    cli_error("train", "interrupted; the results are those of the steps done");
+  return 128 + train_interrupted();
+}
+
+static int train(th__train *c, th__run *run, const th__train_data *data, th__train_run *runs) {
+  const char *json = only(&c->json), *log = only(&c->log);
+  bool kept = c->out.count > 0;
+  train_watch watch = {.config = c,
+                       .table = json == NULL || strcmp(json, "-") != 0,
+                       .detailed = kept || c->eval_every > 0 || c->sample_every > 0};
+  th__lines lines = {.file = -1};
+  th_error error = {0};
+  if (log != NULL && th__lines_open(&lines, log, &error) != TH_OK)
+    return cli_error("train", "%s", error.message);
+  const th__train_job job = {.config = c,
+                             .data = data,
+                             .log = log != NULL ? &lines : NULL,
+                             .run = kept ? run : NULL,
+                             .watch = train_watch_functions(&watch)};
+  int count = 0, status = EXIT_USAGE;
+  if (files_apart(c)) {
+    train_watch_signals();
+    status = run_seeds(c, &job, &watch, runs, &count);
+  }
+  if (th__lines_close(&lines, &error) != TH_OK) status = cli_error("train", "%s", error.message);
+  if (run->begun) plot(c, run, watch.table);
+  return finish(c, run, runs, count, status);
 }
 
 int command_train(int argc, char **argv) {
-  train_options options = {
-      .common.seed = 1, .scale = {TH_SCALE_SQRT, 0, "sqrt"}, .seeds = 1, .train.evaluate_every = 10};
+  static train_options options = {.common.seed = 1};
   static th__train_run runs[MOST_SEEDS];
-  cli_parse(
-      argc, argv, own_options, parse, NULL,
-      "Train a small GPT (learned positions, causal, feed-forward, tied output) on a toy task made "
-      "from the seed, or to predict the next character of a text. docs/training.md tells more.",
-      &options);
-  options.train.scale = options.scale.kind;
-  options.train.factor = options.scale.factor;
-  char *text = NULL;
+  static th__train config;
+  make_options();
+  cli_parse(argc, spread_files(argc, argv), own_options, parse, NULL, help_text(), &options);
+  th__run run = {.lock = -1, .log.file = -1};
+  th__train_data data = {0};
+  th_error error;
   int status = EXIT_USAGE;
-  if (cli_check_writable("train", options.common.json) && read_text(&options, &text)) {
-    th__train_complete(&options.train);
-    status = train(&options, runs);
+  if (configure(&options, &run, &config) && cli_check_writable("train", only(&config.json))) {
+    if (th__train_data_read(&config, &data, &error) != TH_OK)
+      cli_error("train", "%s", error.message);
+    else
+      status = train(&config, &run, &data, runs);
   }
-  th__free(text);
+  th__train_data_free(&data);
+  th__run_close(&run);
+  th__train_free(&config);
+  th__train_free(&options.asked);
   return status;
 }

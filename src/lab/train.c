@@ -1,39 +1,32 @@
-/* train.c: one run: setting up, a step, evaluation, when to stop. */
+/* train.c: a run from its first step to its last: what is done after which step. */
 #include "lab/train.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-#include "data/text.h"
+#include "lab/run.h"
+#include "lab/train_report.h"
+#include "lab/trainer.h"
 #include "tensor/alloc.h"
 #include "tensor/error.h"
-#include "tensor/tensor.h"
 
-enum {
-  EVALUATION_BATCHES = 2,
-  FINAL_BATCHES = 16,
-  LOSS_WINDOW = 20,
-  RUNAWAY_FACTOR = 3, /* a loss is far too high at this many times that of the first step */
-  RUNAWAY_STEPS = 30  /* and the run is given up when so many more steps were than were not */
-};
+enum { LOOK_BATCHES = 2, FINAL_BATCHES = 16 };
 
 /* Held-out accuracy is not looked at while the batches trained on are below this. */
 #define PROMISING 0.8
 
-typedef struct trainer {
-  const th__train *settings;
-  th_task *task; /* one of these two is NULL */
-  th__text *text;
-  ptrdiff_t vocab;
-  th_model *model;
-  th_optim *optim;
-  th_tape *tape;
-  th_tensor **weights;        /* of attention, one per layer, of the last step */
-  double recent[LOSS_WINDOW]; /* losses of the last steps, a ring */
-  double high_loss;
-  long high_steps; /* steps with a loss above that, less those below, at least 0 */
-  double seconds;  /* spent in steps */
-} trainer;
+long th__train_look_every = 10;
+
+/* A run while it runs. */
+typedef struct running {
+  const th__train_job *job;
+  th__trainer *t;
+  th__train_run *run;
+  th__lines *log;
+  double begin; /* of this call, seconds */
+} running;
 
 static double now(void) {
   struct timespec time;
@@ -41,230 +34,188 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* ---- setting up ---- */
+static bool due(long every, long step) { return every > 0 && step % every == 0; }
 
-static th_optim *new_optim(th_params *params, const th__train *s, th_error *error) {
-  if (s->sgd) return th_sgd_new(params, &(th_sgd){.lr = s->lr}, error);
-  return th_adamw_new(params, &(th_adamw){.lr = s->lr, .weight_decay = 0.01}, error);
-}
+/* ---- after a step ---- */
 
-static bool data_new(trainer *t, const th__train *s, th_error *error) {
-  if (s->text != NULL) {
-    const th__text_options options = {.bytes = s->text,
-                                      .count = s->text_bytes,
-                                      .name = s->text_name,
-                                      .seq = s->seq,
-                                      .batch = s->batch,
-                                      .seed = s->seed};
-    t->text = th__text_new(&options, error);
-    if (t->text != NULL) t->vocab = th__text_vocab(t->text);
-    return t->text != NULL;
-  }
-  const th_task_options options = {
-      .kind = s->task, .seq = s->seq, .batch = s->batch, .seed = s->seed};
-  t->task = th_task_new(&options, error);
-  if (t->task != NULL) t->vocab = th_task_vocab(t->task);
-  return t->task != NULL;
-}
-
-static bool trainer_new(trainer *t, const th__train *s, th_error *error) {
-  *t = (trainer){.settings = s};
-  /* The vocabulary is known once there is data, which needs memory, too: hence twice. */
-  if (!th__train_fits(s, 1, error) || !data_new(t, s, error) || !th__train_fits(s, t->vocab, error))
-    return false;
-  const th_gpt config = {.layers = s->layers,
-                         .heads = s->heads,
-                         .width = s->d_model,
-                         .context = s->seq,
-                         .vocab = t->vocab,
-                         .head_width = s->dk,
-                         .init = TH_INIT_WIDTH,
-                         .scale = s->scale,
-                         .factor = s->factor};
-  t->model = th_gpt_new(&config, s->seed, error);
-  if (t->model == NULL) return false;
-  t->optim = new_optim(th_model_params(t->model), s, error);
-  if (t->optim == NULL) return false;
-  t->tape = th_tape_new();
-  t->weights = th__alloc((size_t)s->layers * sizeof(th_tensor *));
-  if (t->tape == NULL || t->weights == NULL)
-    th__error_memory(error, "train", (size_t)s->layers * sizeof(th_tensor *));
-  return t->tape != NULL && t->weights != NULL;
-}
-
-static void trainer_free(trainer *t) {
-  th__free(t->weights);
-  th_tape_free(t->tape);
-  th_optim_free(t->optim);
-  th_model_free(t->model);
-  th_task_free(t->task);
-  th__text_free(t->text);
-}
-
-static th_batch batch_of(trainer *t, bool heldout, uint64_t number) {
-  return t->text != NULL ? th__text_batch(t->text, heldout, number)
-                         : th_task_batch(t->task, heldout, number);
-}
-
-/* ---- measuring ---- */
-
-double th__train_accuracy(const th_tensor *logits, const th_tensor *targets) {
-  const float *x = th_tensor_data(logits);
-  const int32_t *target = th_tensor_data(targets);
-  ptrdiff_t vocab = th__dim(logits, -1), right = 0, counted = 0;
-  for (ptrdiff_t i = 0; i < th_tensor_count(targets); i++, x += vocab) {
-    if (target[i] == TH_IGNORE) continue;
-    ptrdiff_t below = 0;
-    for (ptrdiff_t j = 0; j < vocab; j++) below += x[j] < x[target[i]];
-    right += below == vocab - 1;
-    counted++;
-  }
-  return counted > 0 ? (double)right / (double)counted : 0;
-}
-
-double th__train_entropy(const th_tensor *weights) {
-  const float *p = th_tensor_data(weights);
-  ptrdiff_t rows = th__dim(weights, 1) * th__dim(weights, 2), n = th__dim(weights, 3);
-  double entropy = 0;
-  for (ptrdiff_t i = 0; i < rows * n; i++)
-    if (p[i] > 0) entropy -= (double)(p[i] * logf(p[i]));
-  return entropy / (double)rows;
-}
-
-/* Leaves no trace: no random number is drawn in order, and the tape is empty afterwards. */
-static th_status evaluate(trainer *t, bool heldout, uint64_t first, int batches, double *accuracy,
-                          th_error *error) {
-  double sum = 0;
-  th_tape_set_recording(t->tape, false);
-  for (int i = 0; i < batches; i++) {
-    th_batch batch = batch_of(t, heldout, first + (uint64_t)i);
-    th_tensor *logits = th_gpt_forward(t->tape, t->model, batch.tokens, NULL);
-    if (logits != NULL) sum += th__train_accuracy(logits, batch.targets);
-    th_tape_reset(t->tape);
-  }
-  th_tape_set_recording(t->tape, true);
-  *accuracy = sum / batches;
-  th_status status = th_tape_status(t->tape);
-  return status == TH_OK ? TH_OK : th__error(error, status, "%s", th_tape_message(t->tape));
-}
-
-/* ---- stopping ---- */
-
-static th_status not_finite(const trainer *t, long step, const char *what, th_error *error) {
-  char tensor[128] = "the loss";
-  th__train_blame(t->tape, th_model_params(t->model), tensor, sizeof tensor);
-  return th__error(error, TH_ERR_NONFINITE,
-                   "step %ld: %s; the first tensor that holds Inf or NaN is %s; lower the learning "
-                   "rate%s",
-                   step, what, tensor, t->settings->scale == TH_SCALE_FACTOR ? " or the scale" : "");
-}
-
-static th_status diverged(const trainer *t, long step, double loss, th_error *error) {
-  double size;
-  const th_tensor *largest = th__train_largest(th_model_params(t->model), &size);
-  return th__error(error, TH_ERR_NONFINITE,
-                   "step %ld: the run diverges: the loss is %.4g, mostly above %.4g by now, and "
-                   "guessing costs %.4g; the largest parameter is %s with %.3g; lower the learning "
-                   "rate",
-                   step, loss, t->high_loss, log((double)t->vocab), th_tensor_name(largest), size);
-}
-
-static th_status check_loss(trainer *t, long step, double loss, th_error *error) {
-  if (!isfinite(loss)) return not_finite(t, step, "the loss is not finite", error);
-  if (step == 1) t->high_loss = RUNAWAY_FACTOR * fmax(loss, log((double)t->vocab));
-  t->high_steps += loss > t->high_loss ? 1 : t->high_steps > 0 ? -1 : 0;
-  return t->high_steps < RUNAWAY_STEPS ? TH_OK : diverged(t, step, loss, error);
-}
-
-/* ---- a step, a run ---- */
-
-static th_status update(trainer *t, th__train_step *out, th_error *error) {
-  th_error local;
-  th_params *params = th_model_params(t->model);
-  th_status status = th_clip_grad_norm(params, 1, &out->grad_norm, &local);
-  if (status != TH_OK) return th__error(error, status, "step %ld: %s", out->step, local.message);
-  status = th_optim_step(t->optim, error);
-  /* Nothing after the last update would show what it did. */
-  char tensor[128];
-  if (status == TH_OK && out->step == t->settings->steps &&
-      th__train_blame(t->tape, params, tensor, sizeof tensor))
-    return not_finite(t, out->step, "the update went beyond the largest number", error);
-  return status;
-}
-
-static th_status train_step(trainer *t, th__train_step *out, th_error *error) {
-  th_batch batch = batch_of(t, false, (uint64_t)out->step - 1);
-  const th_pass pass = {.training = true, .weights = t->weights};
-  th_tensor *logits = th_gpt_forward(t->tape, t->model, batch.tokens, &pass);
-  th_tensor *loss = th_cross_entropy(t->tape, logits, batch.targets);
-  th_backward(t->tape, loss);
-  th_status status = th_tape_status(t->tape);
-  if (status != TH_OK)
-    return th__error(error, status, "step %ld: %s", out->step, th_tape_message(t->tape));
-  out->loss = th_tensor_item(loss);
-  out->accuracy = th__train_accuracy(logits, batch.targets);
-  for (ptrdiff_t i = 0; i < t->settings->layers; i++)
-    out->entropy += th__train_entropy(t->weights[i]) / (double)t->settings->layers;
-  status = check_loss(t, out->step, out->loss, error);
-  if (status == TH_OK) status = update(t, out, error);
-  th_tape_reset(t->tape);
-  return status;
+static th_status log_step(running *r, const th__train_step *step, th_error *error) {
+  if (r->log == NULL || !due(r->t->config->log_every, step->step)) return TH_OK;
+  char line[TH__TRAIN_LINE];
+  int length = th__train_log_line(line, r->t->config->seed, step);
+  return th__lines_put(r->log, line, (size_t)length, error);
 }
 
 /* Looks for 95 % from time to time, on other held-out batches each time. */
-static th_status look(trainer *t, const th__train_step *step, th__train_run *run, th_error *error) {
-  long every = t->settings->evaluate_every;
-  if (run->steps_to_95 >= 0 || every <= 0 || step->step % every != 0 || step->accuracy < PROMISING)
+static th_status look(running *r, const th__train_step *step, th_error *error) {
+  th__trainer *t = r->t;
+  if (t->state.steps_to_95 >= 0 || !due(th__train_look_every, step->step) ||
+      step->accuracy < PROMISING)
     return TH_OK;
   double accuracy;
-  uint64_t first = (uint64_t)(step->step / every) * EVALUATION_BATCHES;
-  th_status status = evaluate(t, true, first, EVALUATION_BATCHES, &accuracy, error);
-  if (status == TH_OK && accuracy >= 0.95) run->steps_to_95 = step->step;
+  uint64_t first = (uint64_t)(step->step / th__train_look_every) * LOOK_BATCHES;
+  th_status status = th__trainer_accuracy(t, true, first, LOOK_BATCHES, &accuracy, error);
+  if (status == TH_OK && accuracy >= 0.95) t->state.steps_to_95 = step->step;
   return status;
 }
 
-static th_status train(trainer *t, th__train_report *report, void *context, th__train_run *run,
-                       th_error *error) {
-  long steps = t->settings->steps;
-  double tokens = (double)t->settings->batch * (double)t->settings->seq, begin = now();
-  for (long number = 1; number <= steps && !run->stopped; number++) {
+static th_status validate(running *r, bool final, th_error *error) {
+  th__trainer *t = r->t;
+  th__train_state *s = &t->state;
+  th__train_validation v = {.step = s->step, .final = final};
+  th_status status = th__trainer_validate(t, &v, error);
+  if (status != TH_OK) return status;
+  r->run->validation_loss = v.loss;
+  v.best = !final && !(v.loss >= s->best_loss);
+  if (v.best) {
+    s->best_loss = v.loss;
+    s->best_step = s->step;
+  }
+  if (!final) s->stale = v.best ? 0 : s->stale + 1;
+  if (r->log != NULL) {
+    char line[TH__TRAIN_LINE];
+    int length = th__train_validation_line(line, t->config->seed, &v);
+    status = th__lines_put(r->log, line, (size_t)length, error);
+  }
+  if (status == TH_OK && v.best && r->job->run != NULL)
+    status = th__run_save_best(r->job->run, t, error);
+  if (r->job->watch.validated != NULL) r->job->watch.validated(r->job->watch.context, &v);
+  return status;
+}
+
+static th_status sample(running *r, th_error *error) {
+  char *text = th__trainer_sample(r->t, error);
+  if (text == NULL) return TH_ERR_VALUE;
+  th_status status = TH_OK;
+  long step = r->t->state.step;
+  if (r->job->watch.sampled != NULL) r->job->watch.sampled(r->job->watch.context, step, text);
+  if (r->log != NULL) {
+    char *line = th__train_sample_line(r->t->config->seed, step, text);
+    status = line == NULL ? th__error_memory(error, "sample", strlen(text))
+                          : th__lines_put(r->log, line, strlen(line), error);
+    th__free(line);
+  }
+  th__free(text);
+  return status;
+}
+
+static th_status after_step(running *r, th__train_step *step, th_error *error) {
+  const th__train *c = r->t->config;
+  th__train_state *s = &r->t->state;
+  s->recent[step->step % TH__LOSS_WINDOW] = step->loss;
+  th_status status = log_step(r, step, error);
+  const th__train_watch *watch = &r->job->watch;
+  if (watch->step != NULL && !watch->step(watch->context, step)) r->run->end = TH__END_STOPPED;
+  if (status == TH_OK) status = look(r, step, error);
+  if (status == TH_OK && due(c->eval_every, step->step)) status = validate(r, false, error);
+  if (status == TH_OK && due(c->sample_every, step->step)) status = sample(r, error);
+  if (c->patience > 0 && s->stale >= c->patience && r->run->end == TH__END_STEPS)
+    r->run->end = TH__END_PATIENCE;
+  if (status == TH_OK && r->job->run != NULL && due(c->save_every, step->step))
+    status = th__run_save(r->job->run, r->t, error);
+  return status;
+}
+
+/* ---- steps ---- */
+
+static th_status train(running *r, th_error *error) {
+  th__trainer *t = r->t;
+  const th__train *c = t->config;
+  double tokens = (double)c->batch * (double)c->seq;
+  for (long number = t->state.step + 1; number <= c->steps && r->run->end == TH__END_STEPS;
+       number++) {
     th__train_step step = {.step = number};
     double start = now();
-    th_status status = train_step(t, &step, error);
+    th_status status = th__trainer_step(t, &step, error);
     if (status != TH_OK) return status;
     double end = now();
     t->seconds += end - start;
-    t->recent[number % LOSS_WINDOW] = step.loss;
-    run->steps = number;
-    run->tokens_per_second = step.tokens_per_second = tokens * (double)number / t->seconds;
-    step.seconds_left = (end - begin) / (double)number * (double)(steps - number);
-    run->stopped = report != NULL && !report(context, &step);
-    if ((status = look(t, &step, run, error)) != TH_OK) return status;
+    t->timed++;
+    r->run->steps = number;
+    r->run->tokens_per_second = step.tokens_per_second = tokens * (double)t->timed / t->seconds;
+    step.seconds_left = (end - r->begin) / (double)t->timed * (double)(c->steps - number);
+    if ((status = after_step(r, &step, error)) != TH_OK) return status;
   }
   return TH_OK;
 }
 
-static th_status sum_up(trainer *t, th__train_run *run, th_error *error) {
-  long count = run->steps < LOSS_WINDOW ? run->steps : LOSS_WINDOW;
+static th_status sum_up(running *r, th_error *error) {
+  th__trainer *t = r->t;
+  th__train_run *run = r->run;
+  const th__train_state *s = &t->state;
+  long count = s->step < TH__LOSS_WINDOW ? s->step : TH__LOSS_WINDOW;
   for (long i = 0; i < count; i++) /* steps 1 .. count fill these places, or all are full */
-    run->final_loss += t->recent[(i + 1) % LOSS_WINDOW] / (double)count;
-  if (run->final_loss > t->high_loss) return diverged(t, run->steps, run->final_loss, error);
-  int batches = run->stopped ? EVALUATION_BATCHES : FINAL_BATCHES;
-  th_status status = evaluate(t, false, 0, batches, &run->train_accuracy, error);
+    run->final_loss += s->recent[(i + 1) % TH__LOSS_WINDOW] / (double)count;
+  if (run->final_loss > s->high_loss)
+    return th__trainer_diverged(t, run->steps, run->final_loss, error);
+  th_status status = TH_OK;
+  /* Between two regular validations; a run that was stopped is let go soon. */
+  bool last = t->config->eval_every > 0 && !due(t->config->eval_every, s->step);
+  if (last && run->end != TH__END_STOPPED && !run->finished_before)
+    status = validate(r, true, error);
+  int batches = run->end == TH__END_STOPPED ? LOOK_BATCHES : FINAL_BATCHES;
+  if (status == TH_OK)
+    status = th__trainer_accuracy(t, false, 0, batches, &run->train_accuracy, error);
   if (status != TH_OK) return status;
   /* Batches that the looks on the way have not used. */
-  return evaluate(t, true, (uint64_t)1 << 32, batches, &run->heldout_accuracy, error);
+  return th__trainer_accuracy(t, true, (uint64_t)1 << 32, batches, &run->heldout_accuracy, error);
 }
 
-th_status th__train_run_one(const th__train *settings, th__train_report *report, void *context,
-                            th__train_run *run, th_error *error) {
-  trainer t;
+/* ---- a run ---- */
+
+/* Whether the steps done are all there is to do. */
+static bool finished(const th__trainer *t, th__train_run *run) {
+  const th__train *c = t->config;
+  if (t->state.step == 0) return false;
+  if (c->patience > 0 && t->state.stale >= c->patience) run->end = TH__END_PATIENCE;
+  return run->end == TH__END_PATIENCE || t->state.step >= c->steps;
+}
+
+static th_status prepare(running *r, th_error *error) {
+  const th__train_job *job = r->job;
+  th__trainer *t = r->t;
+  th_status status = TH_OK;
+  if (job->run != NULL && job->run->checkpoint != NULL)
+    status = th__trainer_restore(t, job->run->checkpoint, error);
+  if (status == TH_OK && t->state.step > t->config->steps)
+    return th__error(error, TH_ERR_VALUE, "--steps %ld: the run has done %ld steps already",
+                     t->config->steps, t->state.step);
+  r->run->resumed = t->state.step > 0;
+  r->run->steps = t->state.step;
+  r->run->finished_before = finished(t, r->run);
+  if (status == TH_OK && job->run != NULL && !r->run->finished_before)
+    status = th__run_begin(job->run, t->config, t->state.step, error);
+  if (job->run != NULL) r->log = r->run->finished_before ? NULL : &job->run->log;
+  return status;
+}
+
+static th_status run_all(running *r, th_error *error) {
+  const th__train_job *job = r->job;
+  th_status status = prepare(r, error);
+  if (status != TH_OK) return status;
+  if (job->watch.begin != NULL) job->watch.begin(job->watch.context, r->t);
+  r->begin = now();
+  if (!r->run->finished_before) status = train(r, error);
+  /* The state at the end, before anything else is looked at. */
+  if (status == TH_OK && job->run != NULL && job->run->saved != r->t->state.step)
+    status = th__run_save(job->run, r->t, error);
+  if (status == TH_OK) status = sum_up(r, error);
+  r->run->steps_to_95 = r->t->state.steps_to_95;
+  r->run->best_loss = r->t->state.best_loss;
+  r->run->best_step = r->t->state.best_step;
+  return status;
+}
+
+th_status th__train_run_one(const th__train_job *job, th__train_run *run, th_error *error) {
+  th__trainer t;
   th_error local = {0};
-  *run = (th__train_run){.seed = settings->seed, .steps_to_95 = -1};
-  th_status status = trainer_new(&t, settings, &local) ? TH_OK : local.status;
-  if (status == TH_OK) status = train(&t, report, context, run, &local);
-  if (status == TH_OK) status = sum_up(&t, run, &local);
+  *run = (th__train_run){.seed = job->config->seed,
+                         .steps_to_95 = -1,
+                         .validation_loss = (double)NAN,
+                         .best_loss = (double)NAN};
+  running r = {.job = job, .t = &t, .run = run, .log = job->log};
+  th_status status = th__trainer_new(&t, job, &local) ? TH_OK : local.status;
+  if (status == TH_OK) status = run_all(&r, &local);
   if (status != TH_OK && error != NULL) *error = local;
-  trainer_free(&t);
+  th__trainer_free(&t);
   return status;
 }
