@@ -32,6 +32,7 @@ void th_tape_reset(th_tape *tape) {
   tape->last = NULL;
   tape->node_count = 0;
   memset(tape->spares, 0, sizeof tape->spares);
+  tape->turns = NULL;
   tape->consumed = false;
 }
 

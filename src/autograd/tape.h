@@ -31,6 +31,7 @@ struct th_tape {
   th_node *last; /* nodes are linked backwards, the way backward walks them */
   size_t node_count;
   th__spare *spares[TH__SPARE_LISTS];
+  struct th__turns *turns; /* sines and cosines made since the last reset (record/rope.c) */
   bool recording;
   bool consumed; /* backward has run since the last reset */
   th_error error;

@@ -57,6 +57,23 @@ def rms_norm(x, gain=1, eps=1e-5):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * gain
 
 
+def turn(position, pair, width, base):
+    """Cosine and sine of position * base^(-2 pair/width), to the last bit."""
+    angle = mpf(position) * mpf(base) ** (mpf(-2 * pair) / width)
+    return float(mp.cos(angle)), float(mp.sin(angle))
+
+
+def rope(x, base=10000, offset=0, interleaved=False):
+    """Pair by pair; x (..., T, D)."""
+    y, (length, width) = np.zeros_like(x), x.shape[-2:]
+    for t, i in np.ndindex(length, width // 2):
+        a, b = (2 * i, 2 * i + 1) if interleaved else (i, i + width // 2)
+        c, s = turn(offset + t, i, width, base)
+        y[..., t, a] = c * x[..., t, a] - s * x[..., t, b]
+        y[..., t, b] = s * x[..., t, a] + c * x[..., t, b]
+    return y
+
+
 def may_attend(b, h, i, j, n_q, n_k, causal, key_lengths, key_mask, mask):
     """Whether query i of batch b and head h may see key j: every mask must allow it."""
     if causal and j > i + n_k - n_q:
