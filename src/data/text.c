@@ -140,11 +140,6 @@ static th_status fill(th__text *text, const th__text_options *o, th_error *error
 
 th__text *th__text_new(const th__text_options *options, th_error *error) {
   th__text_options o = *options;
-  const th__source only = {.name = o.name, .bytes = o.bytes, .count = o.count};
-  if (o.file_count == 0 && o.name != NULL) {
-    o.files = &only;
-    o.file_count = 1;
-  }
   if (o.heldout == 0) o.heldout = 0.1;
   if (check(&o, error) != TH_OK) return NULL;
   th__text *text = th__alloc_zero(sizeof *text);

@@ -19,10 +19,6 @@ typedef struct th__text_options {
   const th__vocab *vocab; /* not NULL: this one (copied), and other symbols are errors */
   ptrdiff_t seq, batch;
   uint64_t seed;
-  /* One file, in place of `files`. */
-  const void *bytes;
-  size_t count;
-  const char *name;
 } th__text_options;
 
 /* Errors, all with figures and names: an empty file, a part shorter than seq + 1 symbols, text that is
