@@ -27,29 +27,32 @@ static bool write_all(int file, const char *bytes, size_t count) {
 
 /* ---- writing ---- */
 
-/* Where `path` leads: symbolic links are followed, also one to a file that is not there yet. A longer
- * chain than this is a circle. NULL: out of memory. */
+/* Where `path` leads: symbolic links are followed, also one to a file that is not there yet. NULL, and
+ * errno: out of memory, or a circle. */
 static char *follow_links(const char *path) {
   enum { ROOM = 4096, LINKS = 40 };
-  char *name = th__alloc(ROOM), *link = th__alloc(ROOM), *joined = th__alloc(2 * ROOM);
-  if (name == NULL || link == NULL || joined == NULL) {
-    th__free(name);
-    name = NULL;
-  } else {
-    snprintf(name, ROOM, "%s", path);
+  char *name = th__alloc(3 * ROOM), *link = name + ROOM;
+  if (name == NULL) {
+    errno = ENOMEM;
+    return NULL;
   }
-  for (int i = 0; name != NULL && i < LINKS; i++) {
-    ssize_t length = readlink(name, link, ROOM - 1);
-    if (length < 0) break;
-    link[length] = '\0';
-    const char *slash = link[0] == '/' ? NULL : strrchr(name, '/');
-    int folder = slash == NULL ? 0 : (int)(slash - name) + 1;
-    snprintf(joined, 2 * ROOM, "%.*s%s", folder, name, link);
-    snprintf(name, ROOM, "%s", joined);
+  snprintf(name, ROOM, "%s", path);
+  for (int i = 0; i < LINKS; i++) {
+    const char *slash = strrchr(name, '/');
+    size_t folder = slash == NULL ? 0 : (size_t)(slash - name) + 1;
+    ssize_t length = readlink(name, link + folder, ROOM);
+    if (length < 0) return name;
+    if (link[folder] == '/')
+      memmove(link, link + folder, (size_t)length);
+    else
+      memcpy(link, name, folder), length += (ssize_t)folder;
+    if (length >= ROOM) break;
+    memcpy(name, link, (size_t)length);
+    name[length] = '\0';
   }
-  th__free(link);
-  th__free(joined);
-  return name;
+  th__free(name);
+  errno = ELOOP;
+  return NULL;
 }
 
 /* The name of the temporary file, unique to this process, in the same folder. NULL: out of memory. */
@@ -94,18 +97,28 @@ static th_status give_up(th__output *output, const char *what, th_error *error) 
   return status;
 }
 
+/* Who may read the old file may read the new one, and nobody else. */
+static void keep_mode(const th__output *output) {
+  struct stat status;
+  if (output->file >= 0 && stat(output->target, &status) == 0 && S_ISREG(status.st_mode) &&
+      fchmod(output->file, status.st_mode & 07777) != 0)
+    return; /* some file systems have no modes */
+}
+
 th_status th__output_open(th__output *output, const char *path, th_error *error) {
   *output = (th__output){.path = path, .file = -1, .special = is_special(path)};
   if (output->special) {
     output->file = open(path, O_WRONLY | O_CLOEXEC);
   } else {
     output->target = follow_links(path);
+    if (output->target == NULL && errno == ELOOP) return give_up(output, "open for writing", error);
     if (output->target != NULL) output->temporary = temporary_name(output->target);
     if (output->temporary == NULL) {
       th__output_abandon(output);
       return th__error_memory(error, path, strlen(path));
     }
     output->file = open(output->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    keep_mode(output);
   }
   return output->file >= 0 ? TH_OK : give_up(output, "open for writing", error);
 }
