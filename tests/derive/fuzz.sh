@@ -1,5 +1,6 @@
 #!/bin/bash
-# The parser and all behind it survive a minute of libFuzzer. ctest: full
+# The parser and all behind it survive a minute of libFuzzer.
+# ctest: full
 # Skipped (77) without clang and its fuzzer.
 set -euo pipefail
 source_folder=${TAPEHEAD_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}

@@ -64,7 +64,8 @@ static int smooth_levels(const sweep *s) {
 }
 
 /* A kink at the very point: the asymmetry does not shrink between the two smallest steps at which it
- * stands clear of round-off (of the levels on this side of the next kink). `matters` is what would count as an error. */
+ * stands clear of round-off (of the levels on this side of the next kink). `matters` is what would count
+ * as an error. */
 static bool kink_at_point(const sweep *s, int count, double matters, th__estimate *estimate) {
   for (int i = 0; i + 1 < count; i++) {
     const th__level *small = &s->levels[i], *large = &s->levels[i + 1];
@@ -87,6 +88,17 @@ typedef struct best_entry {
 
 /* Of the many entries of the table the one with the smallest bar is taken, so some agree by chance. */
 #define AGREEMENT 4
+#define BORNE_OUT 2
+
+/* How far the next smaller step lies from where `value`, made of levels j and larger, lets expect it. Two
+ * large steps may agree by chance, even where f is far from its first terms: D(h) need not be monotonous. */
+static double contradiction(const sweep *s, int j, double value) {
+  if (j == 0) return 0;
+  const th__level *level = &s->levels[j], *smaller = &s->levels[j - 1];
+  double ratio = smaller->step / level->step;
+  double expected = fabs(level->central - value) * ratio * ratio;
+  return fmax(fabs(smaller->central - value) - expected, 0);
+}
 
 /* Goes through Neville's table of levels 0 .. count-1 (rising step, so rows are built from the end)
  * with `rough` as the least round-off of f itself. */
@@ -103,7 +115,7 @@ static best_entry extrapolate(const sweep *s, int count, double rough) {
       double next = left_value + (left_value - value[m - 1]) * weight;
       double next_noise = left_noise * (1 + weight) + noise[m - 1] * weight;
       double apart = fmax(fabs(next - left_value), fabs(next - value[m - 1]));
-      double bar = AGREEMENT * apart + next_noise;
+      double bar = fmax(AGREEMENT * apart, BORNE_OUT * contradiction(s, j, next)) + next_noise;
       value[m - 1] = left_value, noise[m - 1] = left_noise;
       if (bar < best.bar) best = (best_entry){next, bar, next_noise, level->step};
       left_value = next, left_noise = next_noise;
