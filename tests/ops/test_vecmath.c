@@ -43,6 +43,9 @@ static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 
 static double pdf(double x) { return 0.39894228040143267794 * exp(-0.5 * x * x); }
 static double cdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
 
+static double sigmoid_slope(double x) { return sigmoid(x) * sigmoid(-x); }
+static double silu(double x) { return x * sigmoid(x); }
+
 Test(vecmath, exp) {
   expect_error_below(th__exp, exp, -87.33f, 88.72f, 1.1);
   cr_assert_eq(th__exp(0), 1);
@@ -65,6 +68,40 @@ Test(vecmath, sigmoid) {
   expect_error_below(th__sigmoid, sigmoid, -87.33f, FLT_MAX, 3);
   cr_assert(th__sigmoid(-INFINITY) == 0 && th__sigmoid(INFINITY) == 1 && isnan(th__sigmoid(NAN)));
   cr_assert(th__sigmoid(-88) == 0 && th__sigmoid(0) == 0.5f);
+}
+
+/* Slopes too small for a normal number are 0, on both sides. */
+Test(vecmath, sigmoid_slope) {
+  expect_error_below(th__sigmoid_slope, sigmoid_slope, -87.33f, 87.33f, 4.5);
+  cr_assert(th__sigmoid_slope(-INFINITY) == 0 && th__sigmoid_slope(INFINITY) == 0);
+  cr_assert(isnan(th__sigmoid_slope(NAN)) && th__sigmoid_slope(0) == 0.25f);
+  cr_assert(th__sigmoid_slope(88) == 0 && th__sigmoid_slope(-88) == 0);
+}
+
+/* Near 0 too the error is a few units in the last place of y, which is as small as x. */
+Test(vecmath, tanh) {
+  expect_error_below(th__tanh, tanh, FLT_MIN, FLT_MAX, 3);
+  expect_error_below(th__tanh, tanh, -FLT_MAX, -FLT_MIN, 3);
+  for (float x = FLT_TRUE_MIN; x < FLT_MIN; x *= 3) cr_assert_eq(th__tanh(-x), -x);
+  cr_assert(th__tanh(INFINITY) == 1 && th__tanh(-INFINITY) == -1 && isnan(th__tanh(NAN)));
+  cr_assert(th__tanh(0) == 0 && !signbit(th__tanh(0)) && signbit(th__tanh(-0.0f)));
+}
+
+/* Where two formulas meet, the function does not step down; and it never exceeds 1. */
+Test(vecmath, tanh_has_no_seam) {
+  for (float x = 0.62f; x < 0.63f; x = nextafterf(x, 2)) {
+    float y = th__tanh(x), next = th__tanh(nextafterf(x, 2));
+    cr_assert(fabsf(y - next) < 3e-7f, "x = %.9g: %.9g, %.9g", (double)x, (double)y, (double)next);
+  }
+  for (float x = 8; x < 100; x += 0.0625f) cr_assert(th__tanh(x) <= 1 && th__tanh(-x) >= -1);
+}
+
+Test(vecmath, silu) {
+  expect_error_below(th__silu, silu, FLT_MIN, FLT_MAX, 4);
+  expect_error_below(th__silu, silu, -87.33f, -2 * FLT_MIN, 4);
+  cr_assert(th__silu(-INFINITY) == 0 && th__silu(INFINITY) == INFINITY && isnan(th__silu(NAN)));
+  cr_assert(th__silu_slope(-INFINITY) == 0 && th__silu_slope(INFINITY) == 1);
+  cr_assert(isnan(th__silu_slope(NAN)) && th__silu_slope(0) == 0.5f);
 }
 
 Test(vecmath, normal_pdf) {

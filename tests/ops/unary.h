@@ -18,6 +18,79 @@ static inline void expect_golden(th_dtype dtype, th_unary_op *op, int ndim, cons
   expect_values("dx", th_tensor_grad(x), dx, tolerances[dtype].gradient);
   th_tape_free(tape);
 }
+
+/* The same for values far out, each of which must be right relative to its own size. */
+static inline void expect_tails(th_dtype dtype, th_unary_op *op, const ptrdiff_t *shape,
+                                const double *values, const double *dy, const double *y,
+                                const double *dx) {
+  double limit = dtype == TH_F32 ? 1e-6 : 1e-14;
+  th_tape *tape = th_tape_new();
+  th_tensor *x = make(tape, dtype, 1, shape, values);
+  th_tensor *out = op(tape, x);
+  expect_relative("y", out, y, limit);
+  backward_from(tape, out, dy);
+  expect_relative("dx", th_tensor_grad(x), dx, limit);
+  th_tape_free(tape);
+}
+
+/* y and dy/dx at each x. */
+static inline void evaluate(th_dtype dtype, th_unary_op *op, ptrdiff_t count, const double *x,
+                            double *y, double *slope) {
+  th_tape *tape = th_tape_new();
+  th_tensor *input = make(tape, dtype, 1, &count, x);
+  th_tensor *out = op(tape, input), *ones = th_input(tape, dtype, 1, &count, NULL);
+  for (ptrdiff_t i = 0; i < count; i++) th__set(ones, i, 1);
+  th_tensor_read(out, y);
+  cr_assert_eq(th_backward_from(tape, out, ones), TH_OK, "%s", th_tape_message(tape));
+  th_tensor_read(th_tensor_grad(input), slope);
+  th_tape_free(tape);
+}
+
+/* f32 numbers of every magnitude up to 3.2e38 and of both signs, in turns. */
+enum { MAGNITUDES = 200000 };
+static inline void fill_magnitudes(double *x) {
+  for (int i = 0; i < MAGNITUDES; i++) {
+    uint32_t bits = (uint32_t)(i / 2) * 21391 | (uint32_t)i << 31;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    x[i] = (double)value;
+  }
+  cr_assert(x[MAGNITUDES - 2] > 1e37 && x[MAGNITUDES - 1] < -1e37 && x[0] == 0);
+}
+
+/* Compares both at every magnitude, relative to the values themselves. The slope may in addition be
+ * wrong by limit * cancelled(x), where it has a zero; y and slope by y_floor and slope_floor. */
+typedef double th_cancelled(double x);
+static inline void f32_against_f64(th_unary_op *op, double limit, th_cancelled *cancelled,
+                                   double y_floor, double slope_floor) {
+  static double x[MAGNITUDES], y[2][MAGNITUDES], slope[2][MAGNITUDES];
+  fill_magnitudes(x);
+  evaluate(TH_F32, op, MAGNITUDES, x, y[0], slope[0]);
+  evaluate(TH_F64, op, MAGNITUDES, x, y[1], slope[1]);
+  for (int i = 0; i < MAGNITUDES; i++) {
+    double rest = cancelled == NULL ? 0 : cancelled(x[i]);
+    cr_assert(fabs(y[0][i] - y[1][i]) <= limit * fabs(y[1][i]) + y_floor,
+              "x = %.9g: y = %.9g, should be %.17g", x[i], y[0][i], y[1][i]);
+    cr_assert(fabs(slope[0][i] - slope[1][i]) <= limit * (fabs(slope[1][i]) + rest) + slope_floor,
+              "x = %.9g: slope %.9g, should be %.17g", x[i], slope[0][i], slope[1][i]);
+  }
+}
+
+/* y and slope at inf, -inf, a huge number and minus that; an infinite y_ends[2] stands for that number
+ * itself. NaN gives NaN. */
+static inline void expect_ends(th_dtype dtype, th_unary_op *op, const double y_ends[4],
+                               const double slope_ends[4]) {
+  const double huge = dtype == TH_F32 ? 0x1p100 : 0x1p1000;
+  const double x[] = {INFINITY, -INFINITY, huge, -huge, NAN};
+  double y[5], slope[5];
+  evaluate(dtype, op, 5, x, y, slope);
+  for (int i = 0; i < 4; i++) {
+    double want = i == 2 && isinf(y_ends[i]) ? huge : y_ends[i];
+    cr_assert_eq(y[i], want, "y at %g is %g", x[i], y[i]);
+    cr_assert_eq(slope[i], slope_ends[i], "slope at %g is %g", x[i], slope[i]);
+  }
+  cr_assert(isnan(y[4]) && isnan(slope[4]));
+}
 #define LENGTH(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 /* A gradient that is there already stays, and a second use adds to it. */
