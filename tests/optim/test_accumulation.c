@@ -1,6 +1,6 @@
-/* accumulation: gradients of micro-batches with unequal numbers of counted tokens (C18). The loss of
- * each is a mean over its own tokens; weighed by its share of all counted tokens, the sum is the mean
- * over all. */
+/* accumulation: gradients of micro-batches with unequal numbers of counted tokens (C18). Two ways to the
+ * mean over all tokens: each micro-batch's mean weighed by its share of all counted tokens, or its sum
+ * divided by their number. */
 #include "steps.h"
 
 enum { TOKENS = 6 };
@@ -14,20 +14,29 @@ static th_tensor *make_logits(th_params *params, th_dtype dtype) {
   return add_param(params, "logits", dtype, TH_SHAPE(TOKENS, 2), values[0]);
 }
 
+/* The share of one micro-batch in the mean over `all` counted tokens. */
+typedef th_tensor *share(th_tape *tape, th_tensor *logits, const th_tensor *labels, double all);
+
+static th_tensor *by_mean(th_tape *tape, th_tensor *logits, const th_tensor *labels, double all) {
+  return th_scale(tape, th_cross_entropy(tape, logits, labels),
+                  (double)th_counted_targets(labels) / all);
+}
+
+static th_tensor *by_sum(th_tape *tape, th_tensor *logits, const th_tensor *labels, double all) {
+  return th_scale(tape, th_cross_entropy_sum(tape, logits, labels), 1 / all);
+}
+
 /* Runs the micro-batches of the given sizes one after another; the loss and the gradient of all. */
-static double accumulate(th_dtype dtype, const int *sizes, int count, double *gradient) {
+static double accumulate(th_dtype dtype, share *loss_of, const int *sizes, int count,
+                         double *gradient) {
   th_params *params = th_params_new(NULL);
   th_tensor *logits = make_logits(params, dtype);
   th_tape *tape = th_tape_new();
   double total = 0;
-  int begin = 0, all = 4;
+  int begin = 0;
   for (int i = 0; i < count; begin += sizes[i++]) {
-    int counted = 0;
-    for (int j = begin; j < begin + sizes[i]; j++) counted += targets[j] != TH_IGNORE;
     th_tensor *labels = th_input(tape, TH_I32, TH_SHAPE(sizes[i]), targets + begin);
-    th_tensor *mean =
-        th_cross_entropy(tape, th_slice(tape, logits, 0, begin, begin + sizes[i]), labels);
-    th_tensor *loss = th_scale(tape, mean, (double)counted / all);
+    th_tensor *loss = loss_of(tape, th_slice(tape, logits, 0, begin, begin + sizes[i]), labels, 4);
     cr_assert_eq(th_backward(tape, loss), TH_OK, "%s", th_tape_message(tape));
     total += th_tensor_item(loss);
     th_tape_reset(tape);
@@ -38,23 +47,86 @@ static double accumulate(th_dtype dtype, const int *sizes, int count, double *gr
   return total;
 }
 
-TEST_BOTH(accumulation, any_split_gives_the_mean_over_all_tokens) {
-  /* 1 + 3; 2 + 2; all 4; 1 + 3 and a fully ignored one; 3 + remainder of 1; remainder partly ignored */
-  static const struct {
-    int count, sizes[3];
-  } splits[] = {{2, {1, 3}}, {2, {2, 2}}, {1, {4}}, {3, {1, 3, 2}}, {2, {3, 1}}, {2, {2, 4}}};
+/* 1 + 3; 2 + 2; all 4; 1 + 3 and a fully ignored one; 3 + remainder of 1; remainder partly ignored */
+typedef struct split {
+  int count, sizes[3];
+} split;
+static const split splits[] = {{2, {1, 3}},    {2, {2, 2}}, {1, {4}},
+                               {3, {1, 3, 2}}, {2, {3, 1}}, {2, {2, 4}}};
+enum { SPLITS = sizeof splits / sizeof *splits };
+
+static void expect_mean_over_all(th_dtype dtype, share *loss_of) {
   double want[TOKENS * 2] = {0};
   for (int i = 0; i < 4; i++) {
     double p = exp(-(i == 0 ? 2.0 : 1.0)); /* of the target */
     want[2 * i] = (p - 1) / 4;
     want[2 * i + 1] = (1 - p) / 4;
   }
-  for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+  for (int i = 0; i < SPLITS; i++) {
     double gradient[TOKENS * 2];
-    double loss = accumulate(dtype, splits[i].sizes, splits[i].count, gradient);
-    cr_assert(fabs(loss - 1.25) <= tolerances[dtype].value, "split %zu: %.17g", i, loss);
+    double loss = accumulate(dtype, loss_of, splits[i].sizes, splits[i].count, gradient);
+    cr_assert(fabs(loss - 1.25) <= tolerances[dtype].value, "split %d: %.17g", i, loss);
     for (int j = 0; j < TOKENS * 2; j++)
-      cr_assert(fabs(gradient[j] - want[j]) <= tolerances[dtype].value, "split %zu: [%d] %g", i, j,
+      cr_assert(fabs(gradient[j] - want[j]) <= tolerances[dtype].value, "split %d: [%d] %g", i, j,
                 gradient[j]);
+  }
+}
+
+TEST_BOTH(accumulation, any_split_gives_the_mean_over_all_tokens) {
+  expect_mean_over_all(dtype, by_mean);
+}
+
+TEST_BOTH(accumulation, any_split_of_sums_gives_the_mean_over_all_tokens) {
+  expect_mean_over_all(dtype, by_sum);
+}
+
+/* Every token's gradient is computed alike in every split of sums: the same bits, with or without a
+ * micro-batch in which nothing counts. */
+TEST_BOTH(accumulation, splits_of_sums_agree_to_the_last_bit) {
+  double first[TOKENS * 2], gradient[TOKENS * 2];
+  accumulate(dtype, by_sum, splits[0].sizes, splits[0].count, first);
+  for (int i = 1; i < SPLITS; i++) {
+    accumulate(dtype, by_sum, splits[i].sizes, splits[i].count, gradient);
+    cr_assert_arr_eq(first, gradient, sizeof first, "split %d", i);
+  }
+}
+
+/* Means added up without weights are another function where counts differ: a micro-batch of one token
+ * would count as much as one of three. */
+static th_tensor *by_plain_mean(th_tape *tape, th_tensor *logits, const th_tensor *labels,
+                                double all) {
+  (void)all;
+  return th_scale(tape, th_cross_entropy(tape, logits, labels), 0.5);
+}
+
+TEST_BOTH(accumulation, plain_means_of_unequal_parts_are_not_the_mean) {
+  double gradient[TOKENS * 2];
+  double loss = accumulate(dtype, by_plain_mean, splits[0].sizes, 2, gradient);
+  cr_assert(fabs(loss - 1.5) <= tolerances[dtype].value, "%.17g", loss); /* (2 + 1) / 2 */
+}
+
+/* A step of an optimiser on the accumulated gradient is the whole batch's step. */
+TEST_BOTH(accumulation, a_step_after_any_split_is_the_step_of_the_whole) {
+  double want[TOKENS * 2] = {0}, got[TOKENS * 2];
+  for (int i = 0; i <= SPLITS; i++) {
+    const split *parts = i == 0 ? &(split){1, {4}} : &splits[i - 1];
+    th_params *params = th_params_new(NULL);
+    th_tensor *logits = make_logits(params, dtype);
+    th_optim *optim = th_sgd_new(params, &(th_sgd){.lr = 0.5}, NULL);
+    cr_assert_not_null(optim);
+    th_tape *tape = th_tape_new();
+    for (int part = 0, begin = 0; part < parts->count; begin += parts->sizes[part++]) {
+      int end = begin + parts->sizes[part];
+      th_tensor *labels = th_input(tape, TH_I32, TH_SHAPE(end - begin), targets + begin);
+      th_tensor *loss = by_sum(tape, th_slice(tape, logits, 0, begin, end), labels, 4);
+      cr_assert_eq(th_backward(tape, loss), TH_OK, "%s", th_tape_message(tape));
+      th_tape_reset(tape);
+    }
+    step(optim);
+    th_tensor_read(logits, i == 0 ? want : got);
+    if (i > 0) cr_assert_arr_eq(want, got, sizeof want, "split %d", i - 1);
+    th_tape_free(tape);
+    th_optim_free(optim);
+    th_params_free(params);
   }
 }
