@@ -27,6 +27,7 @@ import torch.nn.functional as F
 import layouts
 import models
 import optimisers
+import positions
 import recurrent
 import reference as ref
 from inc import Case, Draw, agree, differentiate, fragment, same_text

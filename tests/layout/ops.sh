@@ -29,7 +29,7 @@ for op in $(ops); do
   done
   says "$op" "src/autograd/record/$op.c" "th__op_$op *=" "op value th__op_$op"
   says "$op" "tests/ops/test_$op.c" "include \"golden/[a-z0-9_]+\.inc\"" "golden values"
-  says "$op" src/tapehead.h "^TH_API th_tensor \*th_$op\(" "entry for th_$op"
+  says "$op" src/tapehead.h "^TH_API (th_tensor \*|void )th_$op\(" "entry for th_$op"
   says "$op" docs/ops.md "^\|[^|]*\b(th_)?$op\b" "row for it in the table"
   says "$op" CHANGELOG.md "\b$op\b" "line for it"
 done
