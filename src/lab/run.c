@@ -103,8 +103,7 @@ th_status th__run_stored_config(th__run *run, th__train *config, th_error *error
   if (run->checkpoint == NULL) return th__train_read(config, run->config, error);
   status = th__trainer_stored_config(run->checkpoint, run->last, config, error);
   if (status == TH_OK && exists(run->config)) status = th__train_read(&edited, run->config, error);
-  if (status == TH_OK && edited.text.count + edited.from[TH__TRAIN_task] > 0)
-    status = th__train_merge_resume(config, &edited, run->last, error);
+  if (status == TH_OK) status = th__train_merge_resume(config, &edited, run->last, error);
   th__train_free(&edited);
   return status;
 }

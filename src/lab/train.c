@@ -192,7 +192,8 @@ static th_status run_all(running *r, th_error *error) {
   const th__train_job *job = r->job;
   th_status status = prepare(r, error);
   if (status != TH_OK) return status;
-  if (job->watch.begin != NULL) job->watch.begin(job->watch.context, r->t);
+  if (job->watch.begin != NULL && !r->run->finished_before)
+    job->watch.begin(job->watch.context, r->t);
   r->begin = now();
   if (!r->run->finished_before) status = train(r, error);
   /* The state at the end, before anything else is looked at. */

@@ -132,12 +132,13 @@ void th__train_head(const th__train *c, FILE *out) {
 void th__train_row(const th__train_run *run, FILE *out) {
   char reached[32] = "not reached";
   if (run->steps_to_95 >= 0) snprintf(reached, sizeof reached, "%ld", run->steps_to_95);
-  fprintf(out, "%6" PRIu64 " %8ld %11.4f %8.1f%% %8.1f%% %11s %10.0f%s\n", run->seed, run->steps,
-          run->final_loss, 100 * run->train_accuracy, 100 * run->heldout_accuracy, reached,
-          run->tokens_per_second,
-          run->end == TH__END_STOPPED    ? "  (stopped)"
-          : run->end == TH__END_PATIENCE ? "  (no better)"
-                                         : "");
+  char speed[32] = "-"; /* a finished run that was resumed has done no step */
+  if (run->tokens_per_second > 0) snprintf(speed, sizeof speed, "%.0f", run->tokens_per_second);
+  static const char *const ends[] = {
+      [TH__END_STEPS] = "", [TH__END_STOPPED] = "  (stopped)", [TH__END_PATIENCE] = "  (no better)"};
+  fprintf(out, "%6" PRIu64 " %8ld %11.4f %8.1f%% %8.1f%% %11s %10s%s\n", run->seed, run->steps,
+          run->final_loss, 100 * run->train_accuracy, 100 * run->heldout_accuracy, reached, speed,
+          ends[run->end]);
 }
 
 static void put_steps(double steps, FILE *out) {

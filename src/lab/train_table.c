@@ -102,5 +102,6 @@ void th__train_table(const th__trainer *t, FILE *out) {
   if (t->text != NULL)
     fprintf(out, "text: %td symbols to train on, %td for validation\n",
             th__text_length(t->text, false), th__text_length(t->text, true));
+  if (t->state.step > 0) fprintf(out, "goes on after step %ld\n", t->state.step);
   fprintf(out, "\n");
 }

@@ -11,6 +11,7 @@ enum { MOST = 400 };
 
 /* A run that is over soon and learns: copying words of 4 letters. */
 static th__train small_run(void) {
+  th__train_look_every = 10;
   th__train s = {.task = TH_TASK_COPY,
                  .seq = 8,
                  .batch = 16,
@@ -19,8 +20,7 @@ static th__train small_run(void) {
                  .d_model = 32,
                  .steps = 120,
                  .lr = 1e-2,
-                 .seed = 1,
-                 .evaluate_every = 10};
+                 .seed = 1};
   th__train_complete(&s);
   return s;
 }
@@ -38,10 +38,17 @@ static bool record(void *context, const th__train_step *step) {
   return r->count != r->stop_after;
 }
 
+static th_status try_run(const th__train *config, recording *r, th__train_run *result,
+                         th_error *error) {
+  const th__train_job job = {.config = config,
+                             .watch = {.context = r, .step = r != NULL ? record : NULL}};
+  return th__train_run_one(&job, result, error);
+}
+
 static th__train_run run(const th__train *settings, recording *r) {
   th__train_run result;
   th_error error = {0};
-  th_status status = th__train_run_one(settings, r != NULL ? record : NULL, r, &result, &error);
+  th_status status = try_run(settings, r, &result, &error);
   cr_assert_eq(status, TH_OK, "%s", error.message);
   return result;
 }
@@ -68,7 +75,8 @@ Test(train, learns_and_says_when) {
   static recording r;
   th__train s = small_run();
   th__train_run result = run(&s, &r);
-  cr_assert(result.steps == 120 && r.count == 120 && !result.stopped && result.seed == 1);
+  cr_assert(result.steps == 120 && r.count == 120 && result.end == TH__END_STEPS &&
+            result.seed == 1);
   cr_assert_gt(result.heldout_accuracy, 0.95);
   cr_assert_gt(result.train_accuracy, 0.95);
   cr_assert(result.steps_to_95 >= 20 && result.steps_to_95 <= 120 && result.steps_to_95 % 10 == 0,
@@ -98,7 +106,7 @@ Test(train, stops_when_told) {
   static recording r = {.stop_after = 7};
   th__train s = small_run();
   th__train_run result = run(&s, &r);
-  cr_assert(result.stopped && result.steps == 7 && r.count == 7);
+  cr_assert(result.end == TH__END_STOPPED && result.steps == 7 && r.count == 7);
   double sum = 0;
   for (int i = 0; i < 7; i++) sum += r.steps[i].loss;
   cr_assert_lt(fabs(sum / 7 - result.final_loss), 1e-12);
@@ -108,32 +116,39 @@ Test(train, sgd_and_other_scales_learn) {
   const th_scale_kind kinds[] = {TH_SCALE_NONE, TH_SCALE_DK, TH_SCALE_FACTOR};
   for (int i = 0; i < 3; i++) {
     th__train s = small_run();
-    s.scale = kinds[i];
-    s.factor = 0.3;
+    s.scale = (th__scale){kinds[i], 0.3};
     s.heads = 4;
     s.dk = 5; /* d_model / heads is 8 */
     cr_assert_gt(run(&s, NULL).heldout_accuracy, 0.95, "scale %d", i);
   }
   th__train s = small_run();
-  s.sgd = true;
+  s.optim = TH__OPTIM_SGD;
   s.lr = 1;
   s.steps = 400;
   cr_assert_gt(run(&s, NULL).heldout_accuracy, 0.9);
 }
 
-Test(train, text) {
+static th_status run_text(size_t count, th__train_run *result, th_error *error) {
   char text[2000];
   for (size_t i = 0; i < sizeof text; i++) text[i] = "abcdefgh"[i % 8];
+  th__source source = {"letters", text, count};
+  const th__train_data data = {&source, 1, 0};
   th__train s = small_run();
-  s.text = text;
-  s.text_bytes = sizeof text;
-  s.text_name = "letters";
-  th__train_run result = run(&s, NULL);
+  th__train_set_text(&s, TH__TRAIN_text, "letters", NULL);
+  th__train_complete(&s);
+  const th__train_job job = {.config = &s, .data = &data};
+  th_status status = th__train_run_one(&job, result, error);
+  th__train_free(&s);
+  return status;
+}
+
+Test(train, text) {
+  th__train_run result;
+  th_error error = {0};
+  cr_assert_eq(run_text(2000, &result, &error), TH_OK, "%s", error.message);
   cr_assert_gt(result.heldout_accuracy, 0.95);
   cr_assert_geq(result.steps_to_95, 10);
-  s.text_bytes = 40;
-  th_error error = {0};
-  cr_assert_eq(th__train_run_one(&s, NULL, NULL, &result, &error), TH_ERR_VALUE);
+  cr_assert_eq(run_text(40, &result, &error), TH_ERR_VALUE);
   cr_assert_not_null(strstr(error.message, "letters: 40 bytes"), "%s", error.message);
 }
 
@@ -170,11 +185,11 @@ Test(train, threads) {
 Test(train, evaluation_changes_nothing) {
   static recording each, fifth, never;
   th__train s = small_run();
-  s.evaluate_every = 1;
+  th__train_look_every = s.eval_every = 1;
   th__train_run a = run(&s, &each);
-  s.evaluate_every = 5;
+  th__train_look_every = s.eval_every = 5;
   th__train_run b = run(&s, &fifth);
-  s.evaluate_every = 0;
+  th__train_look_every = s.eval_every = 0;
   th__train_run c = run(&s, &never);
   expect_same_steps("every fifth step", &each, &fifth);
   expect_same_steps("never", &each, &never);
@@ -187,7 +202,7 @@ Test(train, evaluation_changes_nothing) {
 Test(train, steps_allocate_nothing) {
   static recording r;
   th__train s = small_run();
-  s.evaluate_every = 0;
+  th__train_look_every = s.eval_every = 0;
   s.steps = 10;
   size_t before = th__alloc_count();
   run(&s, &r);
@@ -203,8 +218,7 @@ Test(train, steps_allocate_nothing) {
 static void lost(th__train s, const char *step, const char *tensor) {
   th__train_run result;
   th_error error = {0};
-  cr_assert_eq(th__train_run_one(&s, NULL, NULL, &result, &error), TH_ERR_NONFINITE, "%s",
-               error.message);
+  cr_assert_eq(try_run(&s, NULL, &result, &error), TH_ERR_NONFINITE, "%s", error.message);
   cr_assert_not_null(strstr(error.message, step), "no \"%s\": %s", step, error.message);
   cr_assert_not_null(strstr(error.message, tensor), "no \"%s\": %s", tensor, error.message);
   cr_assert_not_null(strstr(error.message, "lower the learning rate"), "%s", error.message);
@@ -215,7 +229,7 @@ Test(train, diverging) {
   s.lr = 1e6;
   lost(s, "step ", ".weight");
   s.lr = 1e3;
-  s.sgd = true;
+  s.optim = TH__OPTIM_SGD;
   lost(s, "the run diverges: the loss is", ".weight with ");
   s.lr = 30; /* bounded, but far worse than guessing */
   lost(s, "the run diverges", ".weight with ");
@@ -226,12 +240,11 @@ Test(train, diverging) {
 
 Test(train, not_finite) {
   th__train s = small_run();
-  s.scale = TH_SCALE_FACTOR;
-  s.factor = 1e300;
+  s.scale = (th__scale){TH_SCALE_FACTOR, 1e300};
   lost(s, "step 1: the loss is not finite",
        "is the output of attention after h.0.attn.c_attn.weight");
   s = small_run();
-  s.sgd = true;
+  s.optim = TH__OPTIM_SGD;
   s.lr = 1e300;
   lost(s, "step 2: the loss is not finite", "is wte.weight");
   s.steps = 1;
@@ -295,7 +308,7 @@ Test(train, entropy) {
 /* ---- memory ---- */
 
 Test(train, sizes_that_do_not_fit) {
-  const ptrdiff_t huge = (ptrdiff_t)1 << 24;
+  const long huge = 1L << 24;
   for (int i = 0; i < 6; i++) {
     th__train s = small_run();
     if (i == 0) s.batch = s.seq = huge;
@@ -308,7 +321,7 @@ Test(train, sizes_that_do_not_fit) {
     th__train_run result;
     th_error error = {0};
     size_t before = th__alloc_count();
-    cr_assert_eq(th__train_run_one(&s, NULL, NULL, &result, &error), TH_ERR_MEMORY, "case %d", i);
+    cr_assert_eq(try_run(&s, NULL, &result, &error), TH_ERR_MEMORY, "case %d", i);
     cr_assert(strstr(error.message, "need about ") != NULL && strstr(error.message, " GiB") != NULL,
               "%s", error.message);
     cr_assert_eq(th__alloc_count(), before, "case %d has taken memory first", i);
@@ -323,7 +336,7 @@ Test(train, every_allocation_may_fail) {
     th__train_run result;
     th_error error = {0};
     th__alloc_fail_at(n);
-    status = th__train_run_one(&s, NULL, NULL, &result, &error);
+    status = try_run(&s, NULL, &result, &error);
     th__alloc_fail_at(0);
     cr_assert(status == TH_OK || (status == TH_ERR_MEMORY && error.message[0] != '\0'), "%zu: %s",
               n, error.message);
@@ -340,7 +353,7 @@ static void expect_estimate(th__train s) {
   getrusage(RUSAGE_SELF, &before);
   run(&s, &r);
   getrusage(RUSAGE_SELF, &after);
-  th__train_need need = th__train_bytes(&s, 17);
+  th__train_need need = th__train_bytes(&s, 0, 17);
   double want = (need.model + need.step) / 0x1p20;
   double got = (double)(after.ru_maxrss - before.ru_maxrss) / 1024;
   cr_assert(fabs(got - want) < 0.1 * want + 6, "estimated %.1f MiB, used %.1f", want, got);
@@ -359,6 +372,6 @@ Test(train, estimate_of_parameters) {
 }
 Test(train, estimate_of_parameters_with_sgd) {
   expect_estimate((th__train){
-      .task = TH_TASK_SORT, .sgd = true, .d_model = 512, .dk = 700, .seq = 8, .batch = 2});
+      .task = TH_TASK_SORT, .optim = TH__OPTIM_SGD, .d_model = 512, .dk = 700, .seq = 8, .batch = 2});
 }
 #endif

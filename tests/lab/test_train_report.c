@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "lab/train_report.h"
+#include "tensor/alloc.h"
 
 static const th__train_step a_step = {.step = 1234,
                                       .loss = (double)1.2345678f,
                                       .accuracy = 0.953125,
+                                      .lr = 0.003,
                                       .grad_norm = 0.53125,
                                       .entropy = 1.25,
                                       .tokens_per_second = 14427.4,
@@ -19,18 +21,43 @@ Test(train_report, log_line_is_json) {
   int length = th__train_log_line(line, 7, &a_step);
   cr_assert(length == (int)strlen(line) && line[length - 1] == '\n');
   json_t *json = json_loads(line, 0, NULL);
-  cr_assert(json_is_object(json) && json_object_size(json) == 8);
-  static const char *const names[] = {
-      "seed",        "step", "loss", "accuracy", "grad_norm", "entropy", "tokens_per_second",
-      "seconds_left"};
-  const double values[] = {7, 1234, a_step.loss, 0.953125, 0.53125, 1.25, 14427.4, 3723.5};
-  for (int i = 0; i < 8; i++) {
+  cr_assert(json_is_object(json) && json_object_size(json) == 9);
+  static const char *const names[] = {"seed",        "step",      "loss",    "accuracy",
+                                      "lr",          "grad_norm", "entropy", "tokens_per_second",
+                                      "seconds_left"};
+  const double values[] = {7, 1234, a_step.loss, 0.953125, 0.003, 0.53125, 1.25, 14427.4, 3723.5};
+  for (int i = 0; i < 9; i++) {
     double got = json_number_value(json_object_get(json, names[i]));
     cr_assert(fabs(got - values[i]) <= 1e-6 * values[i], "%s: %g", names[i], got);
   }
   /* Enough digits for the f32 loss to be read back. */
   cr_assert_eq((float)json_real_value(json_object_get(json, "loss")), 1.2345678f);
   json_decref(json);
+}
+
+/* A recurrent model has no attention weights. */
+Test(train_report, no_entropy) {
+  char line[TH__TRAIN_LINE];
+  th__train_step s = a_step;
+  s.entropy = (double)NAN;
+  th__train_log_line(line, 7, &s);
+  json_t *json = json_loads(line, 0, NULL);
+  cr_assert(json_is_null(json_object_get(json, "entropy")), "%s", line);
+  json_decref(json);
+  th__train_progress(line, 80, "", &s, 5000);
+  cr_assert_str_eq(line, "1234/5000 loss 1.2346 acc 0.953 grad 0.53 14427 tok/s 1:02:03");
+}
+
+Test(train_report, validation_and_sample_lines) {
+  char line[TH__TRAIN_LINE];
+  const th__train_validation v = {.step = 20, .loss = 1.25, .accuracy = 0.5, .best = true};
+  int length = th__train_validation_line(line, 3, &v);
+  cr_assert_eq(length, (int)strlen(line));
+  cr_assert_str_eq(line, "{\"seed\": 3, \"step\": 20, \"validation_loss\": 1.25, "
+                         "\"validation_accuracy\": 0.5, \"best\": true}\n");
+  char *sample = th__train_sample_line(3, 20, "a \"b\"\n");
+  cr_assert_str_eq(sample, "{\"seed\": 3, \"step\": 20, \"sample\": \"a \\\"b\\\"\\n\"}\n");
+  th__free(sample);
 }
 
 /* Extreme values still fit: a huge seed, a loss just finite. */
@@ -76,6 +103,9 @@ static const th__train a_setting = {.layers = 2,
                                     .lr = 0.003};
 
 static const th__train_run runs[] = {{.seed = 1,
+                                      .validation_loss = 0.75,
+                                      .best_loss = 0.5,
+                                      .best_step = 80,
                                       .steps = 100,
                                       .final_loss = 0.5,
                                       .train_accuracy = 0.96,
@@ -83,6 +113,8 @@ static const th__train_run runs[] = {{.seed = 1,
                                       .steps_to_95 = 90,
                                       .tokens_per_second = 1000.5},
                                      {.seed = UINT64_MAX,
+                                      .validation_loss = (double)NAN,
+                                      .best_loss = (double)NAN,
                                       .steps = 100,
                                       .final_loss = 0.25,
                                       .train_accuracy = 1,
@@ -90,37 +122,48 @@ static const th__train_run runs[] = {{.seed = 1,
                                       .steps_to_95 = 40,
                                       .tokens_per_second = 2000},
                                      {.seed = 3,
+                                      .validation_loss = (double)NAN,
+                                      .best_loss = (double)NAN,
                                       .steps = 7,
                                       .final_loss = 2,
                                       .train_accuracy = 0.25,
                                       .heldout_accuracy = 0.125,
                                       .steps_to_95 = -1,
                                       .tokens_per_second = 3000,
-                                      .stopped = true}};
+                                      .end = TH__END_STOPPED}};
 
 /* Exactly these fields: programs read them. */
 Test(train_report, json) {
-  json_t *got = th__train_json(&a_setting, "copy", "sqrt", runs, 3);
+  json_t *got = th__train_json(&a_setting, runs, 3);
   cr_assert_not_null(got);
   json_t *want = json_pack(
-      "{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:i, s:s, s:[{s:i, s:i, s:f, s:f, s:f, s:i, "
-      "s:f}, {s:s, s:i, s:f, s:f, s:f, s:i, s:f}, {s:i, s:i, s:f, s:f, s:f, s:n, s:f}]}",
-      "task", "copy", "scale", "sqrt", "dk", 16, "heads", 4, "layers", 2, "d_model", 64, "seq", 32,
-      "optim", "adamw", "lr", 0.003, "threads", th_threads(), "version", th_version(), "runs",
-      "seed", 1, "steps", 100, "final_loss", 0.5, "train_accuracy", 0.96, "heldout_accuracy", 0.95,
-      "steps_to_95", 90, "tokens_per_second", 1000.5, /**/ "seed", "18446744073709551615", "steps",
+      "{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:i, s:s, s:[{s:i, s:i, s:f, s:f, "
+      "s:f, s:i, s:f, s:f, s:i, s:f}, {s:s, s:i, s:f, s:f, s:f, s:i, s:n, s:n, s:n, s:f}, {s:i, "
+      "s:i, s:f, s:f, s:f, s:n, s:n, s:n, s:n, s:f}]}",
+      "task", "copy", "model", "gpt", "scale", "sqrt", "dk", 16, "heads", 4, "layers", 2, "d_model",
+      64, "seq", 32, "batch", 8, "optim", "adamw", "lr", 0.003, "threads", th_threads(), "version",
+      th_version(), "runs", /**/ "seed", 1, "steps", 100, "final_loss", 0.5, "train_accuracy", 0.96,
+      "heldout_accuracy", 0.95, "steps_to_95", 90, "validation_loss", 0.75, "best_loss", 0.5,
+      "best_step", 80, "tokens_per_second", 1000.5, /**/ "seed", "18446744073709551615", "steps",
       100, "final_loss", 0.25, "train_accuracy", 1.0, "heldout_accuracy", 0.99, "steps_to_95", 40,
-      "tokens_per_second", 2000.0, /**/ "seed", 3, "steps", 7, "final_loss", 2.0, "train_accuracy",
-      0.25, "heldout_accuracy", 0.125, "steps_to_95", "tokens_per_second", 3000.0);
+      "validation_loss", "best_loss", "best_step", "tokens_per_second", 2000.0, /**/ "seed", 3,
+      "steps", 7, "final_loss", 2.0, "train_accuracy", 0.25, "heldout_accuracy", 0.125,
+      "steps_to_95", "validation_loss", "best_loss", "best_step", "tokens_per_second", 3000.0);
   cr_assert_not_null(want);
   char *text = json_dumps(got, JSON_INDENT(1));
   cr_assert(json_equal(got, want), "%s", text);
   free(text);
   json_decref(got);
   json_decref(want);
-  got = th__train_json(&a_setting, "text", "0.5", NULL, 0);
+  th__train text_run = a_setting;
+  text_run.scale = (th__scale){TH_SCALE_FACTOR, 0.5};
+  th__train_set_text(&text_run, TH__TRAIN_text, "book", NULL);
+  got = th__train_json(&text_run, NULL, 0);
   cr_assert_eq(json_array_size(json_object_get(got, "runs")), 0);
+  cr_assert_str_eq(json_string_value(json_object_get(got, "task")), "text");
+  cr_assert_str_eq(json_string_value(json_object_get(got, "scale")), "0.5");
   json_decref(got);
+  th__train_free(&text_run);
 }
 
 static char *printed(void (*print)(FILE *out)) {
@@ -140,7 +183,7 @@ static void expect_text(void (*print)(FILE *out), const char *const *parts) {
 }
 
 static void print_table(FILE *out) {
-  th__train_head(&a_setting, "copy", "sqrt", out);
+  th__train_head(&a_setting, out);
   for (int i = 0; i < 3; i++) th__train_row(&runs[i], out);
 }
 
