@@ -11,71 +11,12 @@
 #include "autograd/gradcheck/gradcheck.h"
 #include "autograd/power/power.h"
 
+#include "../tests/gradcheck/functions.h"
+
 /* ---- functions of one number, with the derivative that their backward claims ---- */
 
-typedef struct pointwise {
-  const char *name;
-  double (*f)(double x), (*df)(double x);
-  bool positive; /* defined for x > 0 */
-  int most;      /* sizes up to 10^most: beyond, it overflows or is flat */
-} pointwise;
-
-/* clang-format off */
-static double square(double x) { return x * x; }
-static double square_d(double x) { return 2 * x; }
-static double sqrt_d(double x) { return 0.5 / sqrt(x); }
-static double cube(double x) { return x * x * x; }
-static double cube_d(double x) { return 3 * x * x; }
-static double inverse(double x) { return 1 / x; }
-static double inverse_d(double x) { return -1 / (x * x); }
-static double tanh_d(double x) { double c = cosh(x); return 1 / (c * c); }
-static double erf_d(double x) { return 1.12837916709551257390 * exp(-x * x); }
-static double gauss(double x) { return exp(-x * x); }
-static double gauss_d(double x) { return -2 * x * exp(-x * x); }
-static double atan_d(double x) { return 1 / (1 + x * x); }
-static double wave(double x) { return sin(20 * x); }
-static double wave_d(double x) { return 20 * cos(20 * x); }
-static double soft(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))); }
-static double soft_d(double x) { return 1 / (1 + exp(-x)); }
-static double abs_d(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
-static double leaky(double x) { return x > 0 ? x : 0.01 * x; }
-static double leaky_d(double x) { return x > 0 ? 1 : 0.01; }
-static double hinge(double x) { return fmax(1 - x, 0); }
-static double hinge_d(double x) { return x < 1 ? -1 : 0; }
-static double three_halves(double x) { return pow(fabs(x), 1.5); }
-static double three_halves_d(double x) { return x == 0 ? 0 : copysign(1.5 * sqrt(fabs(x)), x); }
-static double signed_square(double x) { return x * fabs(x); }
-static double signed_square_d(double x) { return 2 * fabs(x); }
-static double offset(double x) { return 1e6 + sin(x); }
-static double line(double x) { return 3 * x; }
-static double line_d(double x) { return x == x ? 3 : 0; }
-/* clang-format on */
-
-static const pointwise functions[] = {
-    {"exp", exp, exp, false, 0},
-    {"tanh", tanh, tanh_d, false, 0},
-    {"erf", erf, erf_d, false, 0},
-    {"exp(-x^2)", gauss, gauss_d, false, 0},
-    {"atan", atan, atan_d, false, 0},
-    {"sin 20x", wave, wave_d, false, 0},
-    {"softplus", soft, soft_d, false, 0},
-    {"1e6 + sin", offset, cos, false, 0},
-    {"log", log, inverse, true, 6},
-    {"sqrt", sqrt, sqrt_d, true, 6},
-    {"1/x", inverse, inverse_d, true, 6},
-    {"x^2", square, square_d, false, 6},
-    {"x^3", cube, cube_d, false, 6},
-    {"x|x|", signed_square, signed_square_d, false, 6},
-    {"|x|^1.5", three_halves, three_halves_d, false, 6},
-    {"3x", line, line_d, false, 6},
-    {"|x|", fabs, abs_d, false, 6},
-    {"leaky relu", leaky, leaky_d, false, 6},
-    {"hinge", hinge, hinge_d, false, 6},
-};
-enum { FUNCTIONS = sizeof functions / sizeof *functions, FIRST_KINKED = FUNCTIONS - 3 };
-
 static th_status pointwise_backward(th_node *node) {
-  const pointwise *p = *(const pointwise **)th_node_saved(node);
+  const one_number *p = *(const one_number **)th_node_saved(node);
   const th_tensor *x = th_node_input(node, 0), *dy = th_node_upstream(node);
   th_tensor *dx = th_node_grad(node, 0);
   for (ptrdiff_t i = 0; i < x->count; i++)
@@ -85,7 +26,7 @@ static th_status pointwise_backward(th_node *node) {
 
 static th_tensor *run_pointwise(th_tape *tape, th_tensor *const *in, const void *context) {
   static const th_op op = {.name = "pointwise", .backward = pointwise_backward};
-  const pointwise *p = context;
+  const one_number *p = context;
   th_tensor *x = in[0], *y = th_output(tape, x->dtype, x->ndim, x->shape);
   if (y == NULL) return NULL;
   for (ptrdiff_t i = 0; i < x->count; i++) th__set(y, i, p->f(th__get(x, i)));
@@ -264,7 +205,7 @@ static bool print_case(const points *p, const th_check *check, uint64_t seed) {
 static bool print_functions(uint64_t seed) {
   bool good = true;
   for (int i = 0; i < FUNCTIONS; i++) {
-    const pointwise *f = &functions[i];
+    const one_number *f = &functions[i];
     const th_check check = {
         .forward = run_pointwise, .context = f, .input_count = 1, .inputs = {N(1, {12})}};
     for (int power = -6; power <= f->most; power += 2)
@@ -284,7 +225,7 @@ static bool print_kinks(uint64_t seed) {
                       seed) &&
            good;
   for (int i = FIRST_KINKED; i <= FUNCTIONS; i++) { /* relu is the last */
-    const pointwise *f = i < FUNCTIONS ? &functions[i] : NULL;
+    const one_number *f = i < FUNCTIONS ? &functions[i] : NULL;
     const th_check check = {
         .forward = run_pointwise, .context = f, .input_count = 1, .inputs = {N(1, {12})}};
     const char *name = f != NULL ? f->name : "relu";

@@ -27,16 +27,19 @@ enum { POINTS = 9, ORDER = 4 };
 #define SPACING 0x1p-18
 static const double places[] = {0x1p-12, -0x1p-12}; /* distance of the first point */
 
+/* Small entries move little: what is far away, beside large ones, says nothing about the point. */
 static void displace(const th__worker *worker, double t) {
   const th__subject *subject = worker->subject;
   for (int i = 0; i < subject->input_count; i++) {
     if (!th__checked(subject, i)) continue;
     const th_tensor *x = subject->inputs[i];
-    double *moved = worker->inputs[i]->data, scale = t * th__step_scale(x, 0);
+    double *moved = worker->inputs[i]->data, typical = th__step_scale(x, 0);
+    const double *values = x->data;
     th_random stream = th__draw(subject->seed, TH__DRAW_NOISE, (uint64_t)i);
-    for (ptrdiff_t k = 0; k < x->count; k++)
-      moved[k] =
-          ((const double *)x->data)[k] + scale * (2 * th_random_uniform(stream, (uint64_t)k) - 1);
+    for (ptrdiff_t k = 0; k < x->count; k++) {
+      double scale = values[k] != 0 ? fmin(fabs(values[k]), typical) : typical;
+      moved[k] = values[k] + t * scale * (2 * th_random_uniform(stream, (uint64_t)k) - 1);
+    }
   }
 }
 
