@@ -124,11 +124,11 @@ th_status th__train_read(th__train *config, const char *path, th_error *error) {
   json_t *object = json_loadb(text, count, JSON_REJECT_DUPLICATES, &reason);
   th__free(text);
   size_t length = strlen(path);
-  snprintf(where, sizeof where, "%s%s: ", length > 100 ? "..." : "",
-           path + (length > 100 ? length - 97 : 0));
+  const char *name = path + (length > 100 ? length - 100 : 0);
   if (object == NULL)
-    return th__error(error, TH_ERR_VALUE, "%s%d:%d: no valid JSON: %.80s", where, reason.line,
+    return th__error(error, TH_ERR_VALUE, "%s:%d:%d: no valid JSON: %.80s", name, reason.line,
                      reason.column, reason.text);
+  snprintf(where, sizeof where, "%s: ", name);
   th_status status = th__train_from_json(config, object, where, TH__FROM_FILE, error);
   json_decref(object);
   return status;
@@ -230,7 +230,7 @@ static th_status check_idle(const th__train *c, th_error *error) {
   for (int i = 0; i < TH__TRAIN_FIELDS; i++) {
     if (c->from[i] < TH__FROM_FILE || th__train_field_counts(c, i) || i == TH__TRAIN_task) continue;
     const th__train_field *f = &th__train_fields[i];
-    if (f->use & TH__USE_TEXT)
+    if ((f->use & TH__USE_TEXT) && c->text.count == 0)
       return th__error(error, TH_ERR_VALUE, "--%s is for a text; a task has none", f->option);
     if (i == TH__TRAIN_val_fraction)
       return th__error(error, TH_ERR_VALUE,
