@@ -44,8 +44,9 @@ static void column(ptrdiff_t position, ptrdiff_t rows, acc w, acc w_rest, ptrdif
 void RN(angles)(ptrdiff_t position, ptrdiff_t rows, ptrdiff_t begin, ptrdiff_t end, ptrdiff_t width,
                 double base, ptrdiff_t ld, ptrdiff_t step, real *sine, real *cosine) {
   for (ptrdiff_t i = begin; i < end; i++) {
-    long double w = powl(base, -2 * (long double)i / (long double)width);
+    long double w = powl((long double)base, -2 * (long double)i / (long double)width);
     acc high = (acc)w;
-    column(position, rows, high, (acc)(w - high), ld, sine + i * step, cosine + i * step);
+    column(position, rows, high, (acc)(w - (long double)high), ld, sine + i * step,
+           cosine + i * step);
   }
 }
