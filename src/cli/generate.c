@@ -18,7 +18,8 @@ enum {
   KEY_TEMPERATURE,
   KEY_TOP_K,
   KEY_TOP_P,
-  KEY_SAMPLES
+  KEY_SAMPLES,
+  KEY_SLIDE
 };
 
 #define MOST_TOKENS (1L << 30)
@@ -44,6 +45,8 @@ static const struct argp_option own_options[] = {
      "0: always the likeliest token; 1: as the model has it (default 0.8)", 0},
     {"top-k", KEY_TOP_K, "K", 0, "Draw from the K likeliest tokens only", 0},
     {"top-p", KEY_TOP_P, "P", 0, "Draw from the fewest tokens that have probability P together", 0},
+    {"slide", KEY_SLIDE, NULL, 0,
+     "When the context of the model is full, begin again with the last half of it, and go on", 0},
     {"samples", KEY_SAMPLES, "N", 0, "So many texts (default 1)", 0},
     {0}};
 
@@ -72,6 +75,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_SAMPLES:
     options->samples = cli_integer(state, "--samples", argument, 1, 1000000);
     return 0;
+  case KEY_SLIDE: s->slide = true; return 0;
   case ARGP_KEY_END: check_together(state, options); return 0;
   default: return ARGP_ERR_UNKNOWN;
   }
@@ -166,7 +170,8 @@ static void say_why(const run *r, long number, const th__generated *result) {
   if (result->end != TH__GENERATE_CONTEXT) return;
   char which[32] = "";
   if (r->options->samples > 1) snprintf(which, sizeof which, "sample %ld: ", number + 1);
-  cli_error("generate", "%sstopped after %td token%s: the context of the model is full (%td)",
+  cli_error("generate",
+            "%sstopped after %td token%s: the context of the model is full (%td); --slide goes on",
             which, result->tokens, result->tokens == 1 ? "" : "s", th_model_gpt(r->model)->context);
 }
 
@@ -219,6 +224,11 @@ static json_t *document(const run *r) {
 
 static int generate(run *r) {
   const char *json = r->options->common.json;
+  th_error error;
+  /* No token asked for: only the checks, before anything is printed. */
+  if (th__generate_text(r->generator, r->ids, r->count, &(th__generate){0}, put_token, r,
+                        &(th__generated){0}, &error) != TH_OK)
+    return cli_error("generate", "%s", error.message);
   r->print = json == NULL || strcmp(json, "-") != 0;
   if (json != NULL) r->samples = json_array();
   int code = EXIT_OK;

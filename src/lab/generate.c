@@ -15,7 +15,25 @@ struct th__generator {
   th_model *model;
   th_cache *cache;
   th_tape *tape;
+  ptrdiff_t context; /* tokens, 0: no limit */
+  int32_t *seen;     /* those that the cache holds, `context` at most */
 };
+
+static bool fill(th__generator *g, th_model *model, th_error *error) {
+  if ((g->cache = th_cache_new(model, 1, 0, error)) == NULL) return false;
+  const th_gpt *gpt = th_model_gpt(model);
+  g->model = model;
+  g->context = gpt != NULL ? gpt->context : 0;
+  size_t bytes = (size_t)g->context * sizeof *g->seen;
+  if (bytes > 0) g->seen = th__alloc(bytes);
+  g->tape = th_tape_new();
+  if (g->tape == NULL || (bytes > 0 && g->seen == NULL)) {
+    th__error_memory(error, "generate", bytes);
+    return false;
+  }
+  th_tape_set_recording(g->tape, false);
+  return true;
+}
 
 th__generator *th__generator_new(th_model *model, th_error *error) {
   th__generator *g = th__alloc_zero(sizeof *g);
@@ -23,15 +41,7 @@ th__generator *th__generator_new(th_model *model, th_error *error) {
     th__error_memory(error, "generate", sizeof *g);
     return NULL;
   }
-  g->model = model;
-  g->cache = th_cache_new(model, 1, 0, error);
-  if (g->cache != NULL) {
-    if ((g->tape = th_tape_new()) != NULL) {
-      th_tape_set_recording(g->tape, false);
-      return g;
-    }
-    th__error_memory(error, "generate", 0);
-  }
+  if (fill(g, model, error)) return g;
   th__generator_free(g);
   return NULL;
 }
@@ -40,18 +50,16 @@ void th__generator_free(th__generator *generator) {
   if (generator == NULL) return;
   th_tape_free(generator->tape);
   th_cache_free(generator->cache);
+  th__free(generator->seen);
   th__free(generator);
 }
 
 /* ---- one text ---- */
 
-static ptrdiff_t context_of(const th_model *model) {
-  const th_gpt *gpt = th_model_gpt(model);
-  return gpt != NULL ? gpt->context : PTRDIFF_MAX;
-}
-
 /* Feeds tokens and gives the logits [1, count, V], which stay until the next call. */
 static th_tensor *feed(th__generator *g, const int32_t *ids, ptrdiff_t count, th_error *error) {
+  if (g->context > 0 && th_cache_length(g->cache) + count <= g->context)
+    memcpy(g->seen + th_cache_length(g->cache), ids, (size_t)count * sizeof *ids);
   th_tape_reset(g->tape);
   th_tensor *tokens = th_input(g->tape, TH_I32, TH_SHAPE(1, count), ids);
   th_tensor *logits = th_model_forward(g->tape, g->model, tokens, &(th_pass){.cache = g->cache});
@@ -72,6 +80,16 @@ static th_tensor *feed_prompt(th__generator *g, const int32_t *prompt, ptrdiff_t
   return logits;
 }
 
+/* Of a full context, the last half again, at positions 0 and on. What feed() writes to `seen` meanwhile
+ * ends before that half. */
+static bool slide(th__generator *g, ptrdiff_t chunk, th_error *error) {
+  ptrdiff_t half = g->context / 2;
+  th_cache_clear(g->cache);
+  return half == 0 || feed_prompt(g, g->seen + g->context - half, half, chunk, error) != NULL;
+}
+
+static ptrdiff_t chunk_of(const th__generate *s) { return s->chunk > 0 ? s->chunk : CHUNK; }
+
 /* Of the last row. */
 static double log_probability(const th_tensor *logits, ptrdiff_t id) {
   ptrdiff_t vocab = th__dim(logits, -1), last = logits->count - vocab;
@@ -83,15 +101,14 @@ static double log_probability(const th_tensor *logits, ptrdiff_t id) {
 
 static th_status check(const th__generator *g, ptrdiff_t count, const th__generate *s,
                        th_error *error) {
-  ptrdiff_t context = context_of(g->model);
   if (count < 1)
     return th__error(error, TH_ERR_VALUE,
                      "generate: the prompt is empty; at least 1 token is needed");
-  if (count > context)
+  if (g->context > 0 && count > g->context)
     return th__error(error, TH_ERR_VALUE,
                      "the prompt has %td tokens, but the context of the model holds %td; give a "
                      "shorter one",
-                     count, context);
+                     count, g->context);
   if (s->tokens < 0 || s->chunk < 0)
     return th__error(error, TH_ERR_VALUE,
                      "generate: tokens is %td and chunk %td; 0 or more is expected", s->tokens,
@@ -103,7 +120,6 @@ static th_status go_on(th__generator *g, const th_tensor *logits, const th__gene
                        th__generate_token *token, void *context, th__generated *result,
                        th_error *error) {
   const th_random stream = {s->seed, TH__PURPOSE_GENERATE, s->sample};
-  ptrdiff_t limit = context_of(g->model);
   while (result->tokens < s->tokens) {
     double uniform = th_random_uniform(stream, (uint64_t)result->tokens);
     int32_t id = (int32_t)th_sample(logits, &s->sampling, uniform, error);
@@ -114,9 +130,12 @@ static th_status go_on(th__generator *g, const th_tensor *logits, const th__gene
       return TH_OK;
     }
     if (result->tokens == s->tokens) break;
-    if (th_cache_length(g->cache) >= limit) {
-      result->end = TH__GENERATE_CONTEXT;
-      return TH_OK;
+    if (g->context > 0 && th_cache_length(g->cache) == g->context) {
+      if (!s->slide) {
+        result->end = TH__GENERATE_CONTEXT;
+        return TH_OK;
+      }
+      if (!slide(g, chunk_of(s), error)) return TH_ERR_VALUE;
     }
     if ((logits = feed(g, &id, 1, error)) == NULL) return TH_ERR_VALUE;
   }
@@ -132,8 +151,7 @@ th_status th__generate_text(th__generator *generator, const int32_t *prompt, ptr
   th_status status = check(generator, count, settings, error);
   if (status != TH_OK || settings->tokens == 0) return status;
   th_cache_clear(generator->cache);
-  ptrdiff_t chunk = settings->chunk > 0 ? settings->chunk : CHUNK;
-  const th_tensor *logits = feed_prompt(generator, prompt, count, chunk, &local);
+  const th_tensor *logits = feed_prompt(generator, prompt, count, chunk_of(settings), &local);
   if (logits != NULL && go_on(generator, logits, settings, token, context, result, &local) == TH_OK)
     return TH_OK;
   if (error != NULL) *error = local;

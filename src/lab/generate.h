@@ -16,6 +16,7 @@ typedef struct th__generate {
   ptrdiff_t tokens; /* new ones, at most */
   ptrdiff_t chunk;  /* prompt tokens per pass [64] */
   uint64_t seed;
+  bool slide;      /* when the context is full, begin again with the last half of it, and go on */
   uint64_t sample; /* token `index` of sample k is drawn with random number (seed, k, index) */
 } th__generate;
 

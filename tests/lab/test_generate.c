@@ -44,7 +44,8 @@ static th_model *model_of(int kind) {
   th_params *params = th_model_params(model);
   for (ptrdiff_t i = 0; i < th_params_count(params); i++) {
     th_tensor *w = th_params_at(params, i);
-    if (th_tensor_ndim(w) >= 2) th_init_normal(w, 0, kind == 2 ? 2 : 0.6, (th_random){4, (uint32_t)i, 0});
+    if (th_tensor_ndim(w) >= 2)
+      th_init_normal(w, 0, kind == 2 ? 2 : 0.6, (th_random){4, (uint32_t)i, 0});
   }
   return model;
 }
@@ -188,6 +189,44 @@ Test(generate, stops_when_the_context_is_full) {
     th__generator_free(generator);
     th_model_free(model);
   }
+}
+
+/* Beyond the context: token by token what the model says with the last half in front of it. */
+Test(generate, slides) {
+  for (int kind = 0; kind < 2; kind++) {
+    th_model *model = model_of(kind);
+    th__generator *generator = generator_of(model);
+    text t = {0}, part = {0};
+    th__generate settings = {.tokens = 56, .slide = true, .chunk = 5};
+    cr_assert_eq(write_text(generator, prompt, PROMPT, settings, &t), TH__GENERATE_TOKENS);
+    cr_assert_eq(t.count, 56);
+    int32_t all[PROMPT + 56];
+    memcpy(all, prompt, sizeof prompt);
+    memcpy(all + PROMPT, t.ids, 56 * sizeof *all);
+    /* The context is full of tokens 0 .. 23, of 12 .. 35, of 24 .. 47. */
+    settings = (th__generate){.tokens = CONTEXT / 2};
+    for (ptrdiff_t full = CONTEXT; full + CONTEXT / 2 < PROMPT + 56; full += CONTEXT / 2) {
+      ptrdiff_t begin = full - CONTEXT / 2; /* seen again, and the token that did not fit */
+      write_text(generator, all + begin, CONTEXT / 2 + 1, settings, &part);
+      for (ptrdiff_t i = 0; i < part.count; i++)
+        cr_assert_eq(part.ids[i], all[full + 1 + i], "kind %d: token %td", kind, full + 1 + i);
+    }
+    th__generator_free(generator);
+    th_model_free(model);
+  }
+}
+
+/* A context of one token: nothing is seen again. */
+Test(generate, slides_with_one_token) {
+  const th_gpt config = {.layers = 1, .heads = 1, .width = 8, .context = 1, .vocab = 5};
+  th_model *model = th_gpt_new(&config, 1, NULL);
+  th__generator *generator = generator_of(model);
+  text t = {0};
+  cr_assert_eq(write_text(generator, prompt, 1, (th__generate){.tokens = 9, .slide = true}, &t),
+               TH__GENERATE_TOKENS);
+  cr_assert_eq(t.count, 9);
+  th__generator_free(generator);
+  th_model_free(model);
 }
 
 Test(generate, rejects) {
