@@ -11,6 +11,7 @@ import torch.nn.functional as F
 import reference as ref
 from inc import Case, Draw, agree, comment, complex_step
 from models import allowed, dead
+from recurrent import lstm_steps, rnn_steps, run, zeros
 
 VOCAB, EPS = 7, 1e-5
 
@@ -88,6 +89,12 @@ class Torch:
     def rows(self, name, ids):
         return F.embedding(torch.from_numpy(ids).long(), self.w[f"{name}.weight"])
 
+    def recur(self, x, name, lstm):
+        w_x, w_h, bias = (self.w[f"{name}.{part}"] for part in ("w_x", "w_h", "bias"))
+        first = zeros(x, w_h)[None]
+        kind, states = (torch.nn.LSTM, (first, first)) if lstm else (torch.nn.RNN, first)
+        return run(kind, x, states, w_x, w_h, bias)[0]
+
     def silu(self, x):
         return F.silu(x)
 
@@ -142,6 +149,10 @@ class Numpy:
 
     def rows(self, name, ids):
         return self.w[f"{name}.weight"][ids]
+
+    def recur(self, x, name, lstm):
+        weights = [self.w[f"{name}.{part}"] for part in ("w_x", "w_h", "bias")]
+        return lstm_steps(x, *weights)[0] if lstm else rnn_steps(x, *weights)
 
     def silu(self, x):
         return x / (1 + np.exp(-x))
@@ -305,6 +316,39 @@ def seq2seq():
                    ("dec.0.cross.c_kv.bias", 0, width)]
     yield from step("lengths 5, 2", forward, weights, targets, sizes,
                     {"source": source, "lengths": lengths, "target": target}, dead_biases)
+
+
+def recurrent_model(name, lstm, untied):
+    layers, width, gates = 2, 6, 4 if lstm else 1
+    weights, draw = Weights(name, width, True), Draw(f"{name} tokens")
+    weights.table("wte", VOCAB)
+    for layer in range(layers):
+        for part in "w_x", "w_h":
+            weights[f"h.{layer}.{part}"] = weights.draw.normal(gates * width, width, sd=width**-0.5)
+        weights[f"h.{layer}.bias"] = weights.draw.normal(gates * width, sd=0.5)
+    if untied:
+        weights.table("lm_head", VOCAB)
+    tokens, targets = draw.integers(0, VOCAB, 2, 5), draw.integers(0, VOCAB, 2, 5)
+
+    def forward(f):
+        x = f.rows("wte", tokens)
+        for layer in range(layers):
+            x = f.recur(x, f"h.{layer}", lstm)
+        return f.output(x, "lm_head" if untied else "wte")
+
+    sizes = {"layers": layers, "width": width, "vocab": VOCAB}
+    yield from step(f"{layers} layers, width {width}", forward, weights, targets, sizes, {"tokens": tokens})
+
+
+def lstm_model():
+    """One training step of an LSTM language model with two layers, output tied to wte; loss = mean cross-entropy.
+    golden_lstm_model_params lists every parameter with its value and its gradient; gates are stacked as i, f, g, o."""
+    yield from recurrent_model("lstm_model", True, False)
+
+
+def rnn_model():
+    """The same for tanh cells, with an output matrix of its own."""
+    yield from recurrent_model("rnn_model", False, True)
 
 
 # ---- the parameters once more, as a table that a test can walk

@@ -515,7 +515,7 @@ OPS = [add, sub, mul, scale, bias, relu, gelu, tanh, sigmoid, silu, swiglu, drop
        softmax, log_softmax, logsumexp, cross_entropy, cross_entropy_sum, embedding, layer_norm, rms_norm,
        positions.rope, positions.sinusoidal, concat, split,
        models.attention, models.multi_head_attention, models.gpt,
-       layouts.llama, layouts.classifier, layouts.seq2seq,
+       layouts.llama, layouts.classifier, layouts.seq2seq, layouts.lstm_model, layouts.rnn_model,
        recurrent.rnn, recurrent.lstm,
        optimisers.sgd, optimisers.adam, optimisers.adamw, optimisers.clip]
 
