@@ -119,7 +119,7 @@ copy "--lr: -1 is out of range" --lr=-1
 copy "--lr: nan is out of range" --lr nan
 copy "--lr: inf is out of range" --lr inf
 copy "--scale: 'cube' is not none, sqrt, dk or a number" --scale cube
-copy "--optim: 'lion' is not one of sgd, adamw" --optim lion
+copy "--optim: 'lion' is not one of adamw, sgd" --optim lion
 copy "unrecognized option '--width'" --width 4
 copy "unexpected argument 'x'" x
 copy "--d-model 64 does not divide into --heads 5" --heads 5
