@@ -62,9 +62,22 @@ char *cli_command_line(const cli_common *common) {
   return NULL;
 }
 
+/* The document as text that ends with a newline, of *size bytes; NULL when memory ends. */
+static char *json_text(json_t *document, size_t *size) {
+  char *text = NULL;
+  FILE *stream = document == NULL ? NULL : open_memstream(&text, size);
+  if (stream == NULL) return NULL;
+  bool good = json_dumpf(document, stream, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0;
+  fputc('\n', stream);
+  if (ferror(stream)) good = false;
+  if (fclose(stream) == 0 && good) return text;
+  free(text);
+  return NULL;
+}
+
 bool cli_write_json(const char *command, const char *path, json_t *document) {
-  char *text =
-      document == NULL ? NULL : json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+  size_t size = 0;
+  char *text = json_text(document, &size);
   json_decref(document);
   if (text == NULL) {
     cli_error(command, "out of memory while writing JSON");
@@ -72,10 +85,10 @@ bool cli_write_json(const char *command, const char *path, json_t *document) {
   }
   bool written = true;
   if (strcmp(path, "-") == 0)
-    puts(text); /* main() checks that it arrived */
+    fputs(text, stdout); /* main() checks that it arrived */
   else {
     th_error error;
-    written = th__write_file(path, text, strlen(text), &error) == TH_OK;
+    written = th__write_file(path, text, size, &error) == TH_OK;
     if (!written) cli_error(command, "%s", error.message);
   }
   free(text);

@@ -1,6 +1,7 @@
 #include "lab/inspect_report.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tensor/alloc.h"
@@ -55,6 +56,17 @@ void th__inspect_close(th__inspect_file *file) {
 
 #define LINE_WIDTH 100
 
+/* A value as it is shown: short, so a longer list is its length. Owned by the caller, by free(). */
+static char *value_text(const json_t *value) {
+  char text[32];
+  if (json_is_string(value)) return strdup(json_string_value(value));
+  if (json_array_size(value) > 8) {
+    snprintf(text, sizeof text, "(%zu values)", json_array_size(value));
+    return strdup(text);
+  }
+  return json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
+}
+
 /* "title: key value, key value, ...", broken into lines. */
 static th_status put_object(const th__inspect_file *file, const char *title, const char *key,
                             FILE *out, th_error *error) {
@@ -66,11 +78,8 @@ static th_status put_object(const th__inspect_file *file, const char *title, con
   const char *name, *comma = "";
   json_t *value;
   json_object_foreach(object, name, value) {
-    char *text = json_is_string(value)
-                     ? NULL
-                     : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
-    const char *shown = json_is_string(value) ? json_string_value(value) : text;
-    if (shown == NULL) shown = "?";
+    char *text = value_text(value);
+    const char *shown = text != NULL ? text : "?";
     int width = (int)(strlen(name) + strlen(shown)) + 2;
     fputs(comma, out);
     if (column + width > LINE_WIDTH && comma[0] != '\0')
