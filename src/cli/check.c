@@ -165,6 +165,7 @@ static void print_finding(const source *s, const th__finding *f) {
   printf("%s%s:%d:%d: %s%s:%s %s", p.strong, s->name, f->place.line, f->place.column,
          paint_of(&p, f->verdict), th__verdict_name(f->verdict), p.off, f->name);
   if (f->diagnosed) printf(": %s", f->diagnosis.text);
+  if (f->verdict == TH__VACUOUS) printf(": nothing was compared");
   if (f->verdict == TH__PASS) printf(" (error %.1e)", f->max_rel_error);
   if (f->chained == TH__WRONG && f->verdict != TH__WRONG) {
     printf("; its result is wrong");

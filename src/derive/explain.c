@@ -139,10 +139,12 @@ static int count_shares(const th__vertex *x) {
 /* "K (line 7)", or "use 2 in K (line 7)" where a line uses the value more than once. */
 static const char *share_name(th__court *court, const th__vertex *x, const th__share *share) {
   int line = share->user->place.line, same = 0, before = 0;
+  bool earlier = true; /* in the list: tells the two uses in x * x apart */
   for (const th__share *s = x->shares; s != NULL; s = s->next) {
+    if (s == share) earlier = false;
     if (s->user->place.line != line) continue;
     same++;
-    if (s->user->index < share->user->index) before++;
+    if (s->user->index < share->user->index || (s->user == share->user && earlier)) before++;
   }
   const char *name = name_on_line(court->derivation, line);
   char *text = th__calc_alloc(court->calc, strlen(name) + 48);

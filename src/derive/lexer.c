@@ -158,7 +158,10 @@ static bool lex_sign(lexer *l) {
     }
   char ch = *l->at;
   if (strchr("+-*/%@()[],:.=<>&|~", ch) == NULL || ch == '\0')
-    return th__calc_fail(l->calc, "unexpected character '%c'", ch) != NULL;
+    return th__calc_fail(l->calc, "unexpected character '%c'%s", ch,
+                         ch == '^'   ? "; a power is written **"
+                         : ch == ';' ? "; each statement has a line of its own"
+                                     : "") != NULL;
   if (ch == '(' || ch == '[') l->brackets++;
   if ((ch == ')' || ch == ']') && l->brackets > 0) l->brackets--;
   advance(l);

@@ -84,6 +84,10 @@ static const mistake mistakes[] = {
     {"n, v, d = 7, 3, 4\nE = input(v, d)\nI = input(n, v, onehot)\nY = I @ E\nloss(Y)\n",
      "later = triu(ones(n, n), 1) @ I\ndE = where(later > 0, 0, I).T @ dY\n", "dE",
      TH__BUG_OVERWRITTEN, "the last one wins"},
+    {"n, d = 4, 5\nA = input(n, d)\nB = input(n, d)\na = norm(A, axis=-1, keepdims=True)\n"
+     "b = norm(B, axis=-1, keepdims=True)\nc = sum(A * B, axis=-1, keepdims=True) / (a * b)\nloss(c)\n",
+     "dA = dc * B / (a * b)\n", "dA", TH__BUG_OVERWRITTEN,
+     "use 1 in a (line 4) and use 2 in a (line 4)"},
     /* masks */
     {"n = 5\nX = input(n, n)\nM = input(n, n, mask(causal))\nY = X * M\nloss(Y)\n", "dX = dY\n",
      "dX", TH__BUG_MASK_NOT_APPLIED, "mask M"},

@@ -14,6 +14,8 @@ static const refusal refusals[] = {
     /* words */
     {"X = 3x\n", 1, 5, "a letter follows the number 3"},
     {"X = 3 $ 4\n", 1, 7, "unexpected character '$'"},
+    {"X = 3 ^ 4\n", 1, 7, "a power is written **"},
+    {"X = 3; Y = 4\n", 1, 6, "a line of its own"},
     {"X = \"abc\n", 1, 5, "not closed"},
     {"X = 1e99999\n", 1, 5, "out of range"},
     {"X = 1 \\ 2\n", 1, 7, "the line must end"},
