@@ -121,6 +121,7 @@ for signal in INT TERM; do
   code=$?
   [ $code -eq $([ $signal = INT ] && echo 130 || echo 143) ] || fail "SIG$signal: exit code $code"
   grep -q '`tapehead train --resume --out s` goes on' err || fail "SIG$signal: $(cat err)"
+  ! command -v gnuplot >/dev/null || [ -s s/plots.svg ] || fail "SIG$signal: no plots: $(cat err)"
   steps=$(grep -c '"loss"' s/log.jsonl)
   run --resume --out s --steps $((steps + 3)) || fail "after SIG$signal: $(cat err)"
   grep -q "goes on after step $steps\$" out || fail "after SIG$signal and $steps steps: $(cat out)"
@@ -147,10 +148,10 @@ run --resume --out full --steps 30 || fail "with room again: $(cat err)"
 
 seq 1 300 >one.txt
 seq 300 500 >two.txt
-printf '1 2 3 4 5 gr\303\274n 6 7 8 9\n' >umlaut.txt
+printf '1\n2\n3\n4\n5\ngr\303\274n\n6\n7\n8\n' >umlaut.txt
 # shellcheck disable=SC2086
 run --text one.txt two.txt --validation umlaut.txt $small --steps 5 --symbols chars
-grep -q "umlaut.txt:1: byte offset 10: character 'g' (U+0067) is not in the vocabulary" err || fail "an unknown character: $(cat err)"
+grep -q "umlaut.txt:6: byte offset 10: character 'g' (U+0067) is not in the vocabulary" err || fail "an unknown character: $(cat err)"
 # shellcheck disable=SC2086
 run --text one.txt two.txt $small --steps 5 --out texts && grep -q '"one.txt",' texts/config.json &&
   grep -q '"two.txt"' texts/config.json || fail "two files: $(cat err)"
