@@ -135,10 +135,11 @@ static th_tensor *embed(th_tape *tape, th_tensor *wte, const th__stack *stack,
   const th_gpt *c = run->config;
   ptrdiff_t begin = run->offset, length = th_tensor_dim(tokens, 1);
   th_tensor *x = th_embedding(tape, wte, tokens);
+  if (x == NULL) return NULL;
   if (c->positions == TH_POSITION_LEARNED)
     x = th_add(tape, x, th_slice(tape, stack->wpe, 0, begin, begin + length));
   else if (c->positions == TH_POSITION_SINUSOIDAL)
-    x = th_add(tape, x, th_sinusoidal(tape, wte->dtype, begin, length, c->width));
+    x = th_add(tape, x, th_sinusoidal(tape, x->dtype, begin, length, c->width));
   return drop(tape, x, run, 0);
 }
 

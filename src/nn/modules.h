@@ -8,4 +8,7 @@
 /* Ended by NULL. */
 extern const th_op *const th__modules[];
 
+/* Blocks are in modules.c, whole models in modules_models.c. */
+extern const th_op th__module_gpt, th__module_classifier, th__module_seq2seq;
+
 #endif
