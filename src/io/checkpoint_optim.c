@@ -4,8 +4,8 @@
 
 #include "io/checkpoint.h"
 #include "io/model_json.h"
-#include "io/stored.h"
 #include "io/pairs.h"
+#include "io/stored.h"
 #include "optim/optim.h"
 #include "tensor/alloc.h"
 #include "tensor/error.h"

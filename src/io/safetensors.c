@@ -319,12 +319,16 @@ static th__safetensors *finish(th__safetensors *file, bool good) {
   return NULL;
 }
 
-/* The format is little-endian, and data is copied as it stands. */
-static bool check_machine(const th__safetensors *file, th_error *error) {
+bool th__little_endian(void) {
   const uint16_t one = 1;
   unsigned char first;
   memcpy(&first, &one, 1);
-  return first == 1 || FAIL("this machine stores numbers in the other byte order than the file");
+  return first == 1;
+}
+
+static bool check_machine(const th__safetensors *file, th_error *error) {
+  return th__little_endian() ||
+         FAIL("this machine stores numbers in the other byte order than the file");
 }
 
 static bool open_file(th__safetensors *file, th_error *error) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "io/file.h"
-#include "io/safetensors.h"
+#include "io/stored.h"
 #include "tensor/alloc.h"
 #include "tensor/error.h"
 #include "tensor/tensor.h"
@@ -112,6 +112,10 @@ static th_status put_file(const char *path, const json_t *header, const th__item
 
 th_status th__safetensors_write(const char *path, const th__item *items, ptrdiff_t count,
                                 const json_t *metadata, th_error *error) {
+  if (!th__little_endian())
+    return th__error(error, TH_ERR_STATE,
+                     "%.72s: this machine stores numbers in the other byte order than the format",
+                     path);
   th_status status = check_metadata(path, metadata, error);
   if (status != TH_OK) return status;
   size_t bytes = (size_t)(count > 0 ? count : 1) * sizeof(th__item *);

@@ -16,6 +16,9 @@ struct th__safetensors {
   ptrdiff_t count;
 };
 
+/* The format is, and data is copied as it stands: other machines neither read nor write it. */
+bool th__little_endian(void);
+
 /* Copies `count` bytes from place `from` of the file. */
 bool th__safetensors_fetch(const th__safetensors *file, uint64_t from, void *bytes, size_t count,
                            th_error *error);

@@ -333,3 +333,41 @@ Test(checkpoint, null_is_an_error) {
   cr_assert_null(th_model_load("/nowhere/x", NULL));
   th_model_free(model);
 }
+
+/* Whatever request fails: an error, nothing changed, nothing left behind. */
+Test(checkpoint, memory_ends) {
+  th_model *model = gpt((th_gpt){SIZES}, 1), *other = gpt((th_gpt){SIZES}, 2);
+  th_model *before = gpt((th_gpt){SIZES}, 2);
+  th_optim *optim = make_optim(0, th_model_params(model));
+  th_optim *fresh = make_optim(0, th_model_params(other));
+  step(model, optim, 2);
+  cr_assert_eq(th__checkpoint_save(PATH, model, optim, NULL, NULL), TH_OK);
+  int failures = 0;
+  for (size_t n = 1; n < 1000; n++) {
+    th_error error = {0};
+    th_status status = TH_OK;
+    th__alloc_fail_at(n);
+    th__checkpoint *checkpoint = th__checkpoint_open(PATH, &error);
+    th_model *made = checkpoint != NULL ? th__checkpoint_model(checkpoint, &error) : NULL;
+    if (made != NULL) status = th__checkpoint_optim(checkpoint, fresh, &error);
+    if (made != NULL && status == TH_OK) status = th__checkpoint_weights(checkpoint, other, &error);
+    th__alloc_fail_at(0);
+    if (made == NULL || status != TH_OK) {
+      cr_assert_eq(error.status, TH_ERR_MEMORY, "%zu: %s", n, error.message);
+      same_weights(before, other);
+      failures++;
+    }
+    th_model_free(made);
+    th__checkpoint_close(checkpoint);
+    if (error.status == TH_OK) break;
+  }
+  cr_assert(failures > 20 && failures < 900, "%d", failures);
+  same_weights(model, other);
+  cr_assert_eq(fresh->slots[1].steps, 1);
+  th_optim_free(optim);
+  th_optim_free(fresh);
+  th_model_free(model);
+  th_model_free(other);
+  th_model_free(before);
+  unlink(PATH);
+}
