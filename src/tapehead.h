@@ -553,7 +553,7 @@ TH_API double th_optim_weight_decay(const th_optim *optim, ptrdiff_t i);
 /* Learning rates of steps 1 .. steps: rises linearly over the first `warmup` steps to `peak`, which is
  * reached once (constant: and kept), then falls to `floor` at the last step along a line or half a
  * cosine (Loshchilov & Hutter 2017, arXiv:1608.03983, equation 5). Never 0 at step 1 unless peak is,
- * never rising after the peak; beyond the last step it stays. */
+ * never rising after the peak; beyond the last step it stays. A single step has the peak. */
 typedef enum th_schedule_kind {
   TH_SCHEDULE_CONSTANT,
   TH_SCHEDULE_LINEAR,
@@ -598,15 +598,17 @@ TH_API th_status th_params_load(th_params *params, const char *path, th_error *e
 TH_API th_status th_model_save(const th_model *model, const char *path, th_error *error);
 TH_API th_model *th_model_load(const char *path, th_error *error);
 
-/* Draws from softmax(logits / temperature), of the top_k largest, of the fewest whose probabilities
- * reach top_p (Holtzman et al. 2020, arXiv:1904.09751). */
+/* Draws from softmax(logits / temperature): of the top_k largest, and of what they leave of the fewest,
+ * largest first, whose probabilities reach top_p (Holtzman et al. 2020, arXiv:1904.09751). Of equal
+ * logits the first are kept. */
 typedef struct th_sampling {
   double temperature; /* 0: the first of the largest logits */
   ptrdiff_t top_k;    /* [0: all] */
   double top_p;       /* 0 < top_p <= 1 [0: 1] */
 } th_sampling;
-/* Draws with `uniform` in [0, 1) from the last row of logits [..., V]. -inf is never drawn. -1 with
- * `error`: a NaN, +inf, or nothing but -inf among the logits; settings out of range. */
+/* Draws with `uniform` in [0, 1) from the last row of logits [..., V]. Options may be NULL: zeros. What
+ * has probability 0, as -inf, is never drawn. -1 with `error`: a NaN, +inf, or nothing but -inf among
+ * the logits; settings out of range. */
 TH_API ptrdiff_t th_sample(const th_tensor *logits, const th_sampling *options, double uniform,
                            th_error *error);
 
