@@ -416,9 +416,11 @@ typedef enum th_feed_forward_kind {
 } th_feed_forward_kind;
 /* First values of matrices and tables; biases are 0, gains 1.
  *   gpt2    N(0, 0.02^2) (Radford et al. 2019), projections that end in a residual divided by the root
- *           of their number: 1/sqrt(2 L) for L layers with feed-forward
+ *           of their number in that residual: 1/sqrt(2 L) for L layers with feed-forward, and
+ *           1/sqrt(3 L) in a decoder with cross-attention
  *   width   the same with 1/sqrt(width) in place of 0.02: small models learn sooner
- *   xavier  uniform on +-sqrt(6 / (in + out)) (Glorot & Bengio 2010), tables N(0, 1/width) */
+ *   xavier  uniform on +-sqrt(6 / (in + out)) (Glorot & Bengio 2010; c_attn counts as one matrix),
+ *           tables N(0, 1/width) */
 typedef enum th_init_kind { TH_INIT_GPT2, TH_INIT_WIDTH, TH_INIT_XAVIER } th_init_kind;
 
 /* A transformer. Zeros give the GPT-2 layout (Radford et al. 2019): layer norm before attention and
@@ -473,11 +475,14 @@ TH_API th_model *th_recurrent_new(const th_recurrent *config, uint64_t seed, th_
 TH_API const th_recurrent *th_model_recurrent(const th_model *model); /* NULL for other models */
 
 /* An encoder (no causal mask) whose last states are averaged over each sequence's tokens and projected
- * to `classes` logits: head.weight, head.bias. Everything else as th_gpt, `untied` aside. */
+ * to `classes` logits: head.weight, head.bias. Everything else as th_gpt; all_see_all and untied are
+ * ignored. */
 TH_API th_model *th_classifier_new(const th_gpt *config, ptrdiff_t classes, uint64_t seed,
                                    th_error *error);
 /* Encoder and decoder of `layers` layers each (Vaswani et al. 2017, section 3.1) with one token table.
- * Names: enc.0..., dec.0..., the latter with cross.c_q, cross.c_kv, cross.c_proj and ln_x. */
+ * Names: wte.weight, enc.wpe.weight, enc.0..., enc.ln_f.weight, dec.wpe.weight, dec.0..., the latter
+ * with cross.c_q, cross.c_kv, cross.c_proj and ln_x, dec.ln_f.weight. The decoder is causal whatever
+ * all_see_all says. Cross-attention has no rotary positions: they are of one sequence. */
 TH_API th_model *th_seq2seq_new(const th_gpt *config, uint64_t seed, th_error *error);
 
 /* Keys and values (or recurrent states) of the tokens that a model has seen, for decoding. ONE rule:
@@ -485,7 +490,7 @@ TH_API th_model *th_seq2seq_new(const th_gpt *config, uint64_t seed, th_error *e
  * once, when the pass is over. Grouped heads store only their own. */
 typedef struct th_cache th_cache;
 /* For `batch` sequences of up to `capacity` tokens [0: the model's context; recurrent models have no
- * limit]. */
+ * limit]. Only for the model it is made for, which must outlive its use. */
 TH_API th_cache *th_cache_new(const th_model *model, ptrdiff_t batch, ptrdiff_t capacity,
                               th_error *error);
 TH_API void th_cache_free(th_cache *cache);
