@@ -17,7 +17,7 @@
 #define TH__PURPOSE_TRAIN_SAMPLE UINT32_C(0x9000001a) /* step: of the training; while it runs */
 #define TH__PURPOSE_GENERATE UINT32_C(0x9000001b) /* step: number of the sample; i: the new token */
 #define TH__PURPOSE_COMPARE_TRAINING UINT32_C(0x9000001c) /* step: number of the batch */
-#define TH__PURPOSE_COMPARE_HELDOUT UINT32_C(0x9000001d)  /* step: number of 128 sequences */
+#define TH__PURPOSE_COMPARE_HELDOUT UINT32_C(0x9000001d)  /* step: number of 32 sequences */
 #define TH__PURPOSE_COMPARE_GRADIENT UINT32_C(0x9000001e)
 #define TH__PURPOSE_COMPARE_TABLES UINT32_C(0x90000028) /* + 0, 1 */
 #define TH__PURPOSE_SATURATE UINT32_C(0x90000020)  /* + 0 .. 4: q, k, v, upstream, directions */
