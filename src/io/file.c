@@ -31,11 +31,12 @@ static bool write_all(int file, const char *bytes, size_t count) {
  * errno: out of memory, or a circle. */
 static char *follow_links(const char *path) {
   enum { ROOM = 4096, LINKS = 40 };
-  char *name = th__alloc(3 * ROOM), *link = name + ROOM;
+  char *name = th__alloc(3 * ROOM);
   if (name == NULL) {
     errno = ENOMEM;
     return NULL;
   }
+  char *link = name + ROOM;
   snprintf(name, ROOM, "%s", path);
   for (int i = 0; i < LINKS; i++) {
     const char *slash = strrchr(name, '/');

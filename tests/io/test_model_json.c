@@ -53,8 +53,8 @@ Test(model_json, every_field_of_a_gpt) {
   for (int i = 0; i < 4; i++) round_trip((th_gpt){SIZES, .positions = (th_position_kind)i});
   for (int i = 0; i < 5; i++) round_trip((th_gpt){SIZES, .feed_forward = (th_feed_forward_kind)i});
   for (int i = 0; i < 3; i++)
-    round_trip((th_gpt){SIZES, .init = (th_init_kind)i, .scale = (th_scale_kind)i, .norm = i % 2,
-                        .post_norm = i == 1, .all_see_all = i == 2});
+    round_trip((th_gpt){SIZES, .init = (th_init_kind)i, .scale = (th_scale_kind)i,
+                        .norm = (th_norm_kind)(i % 2), .post_norm = i == 1, .all_see_all = i == 2});
 }
 
 Test(model_json, every_kind) {
