@@ -115,7 +115,8 @@ static double bound2(th__function2 f, th__number a, double ea, th__number b, dou
   case TH__DIVIDE: return carried(1 / b, ea) + carried(y / b, eb) + own;
   case TH__POWER: {
     double of_base = ea == 0 ? 0 : carried(b * powl(a, b - 1), ea);
-    double of_exponent = eb == 0 ? 0 : carried(y * logl(fabsl(a)), eb);
+    /* 0^b is 0 for every b near a positive one; 0 * log(0) would be no number. */
+    double of_exponent = eb == 0 || a == 0 ? 0 : carried(y * logl(fabsl(a)), eb);
     return of_base + of_exponent + LIBRARY * own;
   }
   default: return 0;

@@ -307,8 +307,10 @@ static void close_claim(th__court *court, int claim) {
   tally line = count_results(court, court->given, claim);
   tally chain = count_results(court, court->chained, claim);
   f->verdict = verdict_of(&line);
-  f->chained =
-      f->verdict == TH__WRONG && chain.given + chain.varied == 0 ? TH__WRONG : verdict_of(&chain);
+  /* What is wrong above may have a shape with which this line cannot even be computed. */
+  bool computed = chain.given + chain.varied > 0, judged = line.given + line.varied > 0;
+  bool broken = f->verdict == TH__WRONG || (judged && root_cause(court, about, 0) != NULL);
+  f->chained = !computed && broken ? TH__WRONG : verdict_of(&chain);
   if (f->chained == TH__PASS && f->verdict == TH__KINK) f->chained = TH__KINK;
   if (line.kinks > 0)
     note(f->note, "at a kink in %d of %d draws, where any slope between both sides is right",

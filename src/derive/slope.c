@@ -120,7 +120,7 @@ static bool agrees(th__trial *trial, const th__vertex *x) {
     bound += g == NULL ? 0 : g->e[i] * (double)fabsl(direction[i]);
   }
   th__number numeric = th__slope(trial, x, direction, TH__BOTH, &error);
-  if (isnan(numeric) || !isfinite(along)) return true; /* the differences cannot tell */
+  if (isnan(numeric) || !isfinite(along) || isnan(bound)) return true; /* nobody can tell */
   return (double)fabsl(numeric - along) <= 100 * error + 1e-7 * size + 10 * bound + 1e-300;
 }
 

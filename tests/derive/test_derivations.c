@@ -31,6 +31,21 @@ Test(derivations, a_wrong_line_is_named_once) {
   th__report_free(r);
 }
 
+/* A wrong shape above leaves nothing to chain, which is that line's fault and no vacuous check. */
+Test(derivations, a_wrong_shape_above_is_named_once) {
+  th__report *r = check_text("n, d, e = 4, 3, 5\nX = input(n, d)\nW = input(d, e)\nU = X @ W\n"
+                             "Y = tanh(U)\nloss(Y)\ndU = (dY * (1 - Y ** 2)).T\ndX = dU @ W.T\n"
+                             "dW = X.T @ dU\n");
+  cr_assert_eq(r->verdict, TH__WRONG, "%s", th__verdict_name(r->verdict));
+  cr_assert_eq(finding(r, "dU")->diagnosis.kind, TH__BUG_TRANSPOSE);
+  for (int i = 1; i < r->count; i++) {
+    cr_assert_eq(r->findings[i].verdict, TH__PASS);
+    cr_assert_eq(r->findings[i].chained, TH__WRONG);
+    cr_assert_str_eq(r->findings[i].culprit, "dU");
+  }
+  th__report_free(r);
+}
+
 Test(derivations, through_helpers_too) {
   th__report *r = check_text(ATTENTION "T = P * dP\ndS = T\nU = dS / sqrt(d)\ndQ = U @ K\n");
   cr_assert_eq(finding(r, "dS")->verdict, TH__WRONG);
@@ -189,6 +204,23 @@ Test(derivations, ties) {
 }
 
 /* ---- numbers large, small and saturated ---- */
+
+/* 0 ** 1 * log(0) is no number, and must not become a bound: V is 0 above the diagonal. */
+Test(derivations, powers_of_zero) {
+  static const char forward[] = "n, d = 4, 3\nX = input(n, d)\nV = tril(X, -1)\nR = relu(X)\n"
+                                "Y = V ** 3 + R ** 2\nZ = sqrt(1 + Y ** 2)\nloss(Z)\n"
+                                "dY = dZ * Y / Z\n";
+  char text[400];
+  snprintf(text, sizeof text,
+           "%sdV = dY * 3 * V ** 2\ndR = 2 * R * dY\ndX = tril(dV, -1) + where(X > 0, dR, 0)\n",
+           forward);
+  expect_pass(text);
+  snprintf(text, sizeof text, "%sdR = 2 * dY * R ** 1\ndV = dY * V ** 2\n", forward);
+  expect_wrong(text, "dV", TH__BUG_FACTOR, "= 1/3");
+  th__report *r = check_text(text);
+  cr_assert_eq(finding(r, "dR")->verdict, TH__PASS);
+  th__report_free(r);
+}
 
 Test(derivations, saturated_softmax) {
   const char *forward = "n, d = 6, 1024\nQ = input(n, d)\nK = input(n, d)\nV = input(n, 5)\n"
