@@ -16,9 +16,10 @@ void th__trial_free(th__trial *trial) {
   th__free(trial->values);
 }
 
-/* L with x moved by step * direction. NaN on a fault. */
+/* L with x moved by step * direction, and the sum of its terms' sizes, whose rounding L has. NaN on a
+ * fault. */
 static th__number moved_loss(th__trial *trial, const th__vertex *x, const th__number *direction,
-                             th__number step) {
+                             th__number step, double *size) {
   th__draw *draw = trial->draw;
   th__arena_reset(&trial->arena);
   th__calc c = {.arena = &trial->arena, .limits = draw->calc.limits};
@@ -29,7 +30,11 @@ static th__number moved_loss(th__trial *trial, const th__vertex *x, const th__nu
   const th__array *end = th__graph_replay(&draw->graph, &c, draw->end, x, moved, trial->values);
   if (end == NULL) return (th__number)NAN;
   th__number sum = 0;
-  for (ptrdiff_t i = 0; i < end->count; i++) sum += draw->upstream->v[i] * end->v[i];
+  for (ptrdiff_t i = 0; i < end->count; i++) {
+    th__number term = draw->upstream->v[i] * end->v[i];
+    sum += term;
+    *size += (double)fabsl(term);
+  }
   return sum;
 }
 
@@ -48,28 +53,32 @@ static double rounding(const th__draw *draw) {
 enum { ROWS = 26 };
 
 static th__number difference(th__trial *trial, const th__vertex *x, const th__number *direction,
-                             th__side side, th__number step, th__number here) {
+                             th__side side, th__number step, th__number here, double *size) {
   if (side == TH__BOTH)
-    return (moved_loss(trial, x, direction, step) - moved_loss(trial, x, direction, -step)) /
+    return (moved_loss(trial, x, direction, step, size) -
+            moved_loss(trial, x, direction, -step, size)) /
            (2 * step);
   th__number signed_step = side == TH__RIGHT ? step : -step;
-  return (moved_loss(trial, x, direction, signed_step) - here) / signed_step;
+  return (moved_loss(trial, x, direction, signed_step, size) - here) / signed_step;
 }
 
 th__number th__slope(th__trial *trial, const th__vertex *x, const th__number *direction,
                      th__side side, double *error) {
   if (trial->values == NULL) return (th__number)NAN;
   th__number row[ROWS], before[ROWS] = {0}, best = (th__number)NAN;
-  th__number step = 0.1L, here = side == TH__BOTH ? 0 : moved_loss(trial, x, direction, 0);
-  double noise = rounding(trial->draw);
+  double noise = rounding(trial->draw), ignored = 0;
+  th__number step = 0.1L, here = side == TH__BOTH ? 0 : moved_loss(trial, x, direction, 0, &ignored);
   *error = (double)INFINITY;
   for (int i = 0; i < ROWS; i++, step /= 2) {
-    row[0] = difference(trial, x, direction, side, step, here);
+    /* Two entries may agree by chance to the last bit, most of all where L is 0 here. */
+    double size = 0;
+    row[0] = difference(trial, x, direction, side, step, here, &size);
+    double rounded = noise + 4 * (double)LDBL_EPSILON * size;
     th__number factor = side == TH__BOTH ? 4 : 2, power = factor;
     for (int k = 1; k <= i; k++, power *= factor) {
       row[k] = (row[k - 1] * power - before[k - 1]) / (power - 1);
       double away = (double)fmaxl(fabsl(row[k] - row[k - 1]), fabsl(row[k] - before[k - 1]));
-      away += noise / (double)step;
+      away += rounded / (double)step;
       if (away < *error) {
         *error = away;
         best = row[k];

@@ -222,6 +222,16 @@ Test(derivations, powers_of_zero) {
   th__report_free(r);
 }
 
+/* L is 0 at the point itself, and so is every slope; what differences show is rounding. */
+Test(derivations, slopes_that_are_all_zero) {
+  expect_pass("e, m = 3, 4\nX = input(e, m)\nV = tril(X, -1)\nU = outer(V[0], V[:, 1])\n"
+              "W = outer(U[0], U[:, 1])\nloss(W)\n"
+              "dU = (arange(m) == 0)[:, None] * (dW @ U[:, 1]) + "
+              "(U[0] @ dW)[:, None] * (arange(e) == 1)\n"
+              "dV = (arange(e) == 0)[:, None] * (dU @ V[:, 1]) + "
+              "(V[0] @ dU)[:, None] * (arange(m) == 1)\n");
+}
+
 Test(derivations, saturated_softmax) {
   const char *forward = "n, d = 6, 1024\nQ = input(n, d)\nK = input(n, d)\nV = input(n, 5)\n"
                         "S = Q @ K.T\nP = softmax(S)\nO = P @ V\nloss(O)\n";
