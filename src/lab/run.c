@@ -152,9 +152,10 @@ static off_t log_length(const char *path, long step) {
   off_t length = 0;
   for (ssize_t got; (got = getline(&line, &room, file)) > 0; length += got) {
     if (line[got - 1] != '\n') break;
-    json_t *json = json_loadb(line, (size_t)got, 0, NULL);
+    /* As doubles: a seed may be too large for JSON's whole numbers as jansson has them. */
+    json_t *json = json_loadb(line, (size_t)got, JSON_DECODE_INT_AS_REAL, NULL);
     const json_t *number = json_object_get(json, "step");
-    bool keep = json_is_integer(number) && json_integer_value(number) <= step &&
+    bool keep = json_is_real(number) && json_real_value(number) <= (double)step &&
                 !json_is_true(json_object_get(json, "final"));
     json_decref(json);
     if (!keep) break;

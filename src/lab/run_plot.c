@@ -41,7 +41,7 @@ static th_status read_log(const char *path, curve curves[CURVES], th_error *erro
   char *line = NULL;
   size_t room = 0;
   for (ssize_t got; (got = getline(&line, &room, file)) > 0;) {
-    json_t *json = json_loadb(line, (size_t)got, 0, NULL);
+    json_t *json = json_loadb(line, (size_t)got, JSON_DECODE_INT_AS_REAL, NULL); /* large seeds */
     double step = json_number_value(json_object_get(json, "step"));
     for (int i = 0; i < CURVES; i++) {
       const json_t *value = json_object_get(json, keys[i]);
