@@ -1,6 +1,7 @@
 /* layouts: what the switches of th_gpt do: a step of the Llama layout against goldens, names and counts,
  * first values, tied and untied outputs, dropout's streams, what is refused. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "step.h"
 
@@ -275,6 +276,37 @@ Test(layouts, tied_table_gets_both_gradients) {
   for (int i = 0; i < N; i++) cr_assert_float_eq(after[i], values[i] - 0.5 * out[i], 1e-15);
   th_optim_free(optim);
   run_free(tied), run_free(untied);
+}
+
+/* A tied table stands in a file once: it is read back as one, and an untied model misses its output. */
+Test(layouts, tied_table_is_stored_once) {
+  char path[] = "/tmp/layouts_XXXXXX";
+  int file = mkstemp(path);
+  cr_assert_geq(file, 0);
+  close(file);
+  th_error error = {0};
+  th_gpt config = small;
+  th_model *tied = model_of(config);
+  config.untied = true;
+  th_model *untied = model_of(config);
+  cr_assert_eq(th_model_save(tied, path, &error), TH_OK, "%s", error.message);
+  th_model *again = th_model_load(path, &error);
+  cr_assert_not_null(again, "%s", error.message);
+  cr_assert_not(th_model_gpt(again)->untied);
+  cr_assert_eq(th_params_elements(th_model_params(again)),
+               th_params_elements(th_model_params(tied)));
+  cr_assert_neq(th_params_load(th_model_params(untied), path, &error), TH_OK);
+  cr_assert_not_null(strstr(error.message, "lm_head.weight"), "%s", error.message);
+  th_model_free(again);
+
+  cr_assert_eq(th_model_save(untied, path, &error), TH_OK, "%s", error.message);
+  again = th_model_load(path, &error);
+  cr_assert_not_null(again, "%s", error.message);
+  const th_tensor *saved = th_params_find(th_model_params(untied), "lm_head.weight");
+  const th_tensor *read = th_params_find(th_model_params(again), "lm_head.weight");
+  cr_assert_eq(memcmp(th_tensor_data(saved), th_tensor_data(read), 7 * 16 * sizeof(float)), 0);
+  th_model_free(again), th_model_free(tied), th_model_free(untied);
+  unlink(path);
 }
 
 /* ---- what is refused ---- */
