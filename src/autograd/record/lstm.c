@@ -66,10 +66,10 @@ static th_status backward(th_node *node) {
   w.room = th_node_workspace(node, state);
   if (w.packed == NULL || w.carry == NULL || w.room == NULL) return TH_ERR_MEMORY;
   th__parallel(w.r.batch, w.r.grain, backward_rows, &w);
-  th__recurrent_gradients(node, &w.r, w.gates, y->data);
+  th_status status = th__recurrent_gradients(node, &w.r, w.gates, y->data);
   th_tensor *dc0 = th_node_grad(node, TH__C0);
   if (dc0 != NULL) add_carry(&w, dc0);
-  return TH_OK;
+  return status;
 }
 
 /* ---- checks ---- */

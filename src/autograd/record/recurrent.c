@@ -1,5 +1,7 @@
 #include "autograd/record/recurrent.h"
 
+#include <string.h>
+
 #include "autograd/gemm.h"
 
 /* Sequences per piece come in multiples of this: rows of a tile in ops/product.h. */
@@ -118,10 +120,9 @@ void *th__recurrent_pack(th_tape *tape, const th__recurrent *r, const th_tensor 
   return packed;
 }
 
-/* C (m, n) += A^T B of two matrices with `rows` rows. */
+/* C (m, n) += A^T B for A (rows, m) and B (rows, n). */
 static th__product transposed_times(th_dtype dtype, ptrdiff_t rows, ptrdiff_t m, const void *a,
-                                    ptrdiff_t lda, ptrdiff_t n, const void *b, ptrdiff_t ldb,
-                                    void *c) {
+                                    ptrdiff_t n, const void *b, void *c) {
   return (th__product){.dtype = dtype,
                        .accumulate = true,
                        .ta = true,
@@ -129,9 +130,9 @@ static th__product transposed_times(th_dtype dtype, ptrdiff_t rows, ptrdiff_t m,
                        .n = n,
                        .k = rows,
                        .a = a,
-                       .lda = at_least_1(lda),
+                       .lda = at_least_1(m),
                        .b = b,
-                       .ldb = at_least_1(ldb),
+                       .ldb = at_least_1(n),
                        .c = c,
                        .ldc = at_least_1(n)};
 }
@@ -153,20 +154,6 @@ static th__product through(const th__recurrent *r, const th_tensor *weight, ptrd
                        .ldc = at_least_1(n)};
 }
 
-/* dW_h += sum over sequences of dz[1:]^T h[:-1]. */
-static th__product over_steps(const th__recurrent *r, th_dtype dtype, const void *dz, const void *h,
-                              void *c) {
-  const char *second = (const char *)dz + (size_t)r->gates * th_dtype_size(dtype);
-  th__product p =
-      transposed_times(dtype, r->steps - 1, r->gates, second, r->gates, r->width, h, r->width, c);
-  p.axes = 1;
-  p.length[0] = r->batch;
-  p.move_a[0] = r->steps * r->gates;
-  p.move_b[0] = r->steps * r->width;
-  p.sum = true;
-  return p;
-}
-
 static th__product to_bias(const th__recurrent *r, th_dtype dtype, const void *dz, void *c) {
   return (th__product){.dtype = dtype,
                        .accumulate = true,
@@ -186,35 +173,54 @@ static bool any_shared(const th_node *node) {
   return false;
 }
 
-void th__recurrent_gradients(const th_node *node, const th__recurrent *r, const void *dz,
-                             const void *h) {
-  const th_tensor *x = node->inputs[TH__X], *h0 = node->inputs[TH__H0];
-  const th_tensor *w_x = node->inputs[TH__W_X], *w_h = node->inputs[TH__W_H];
+/* What each step started from: h0, then h up to the last but one. One product with all of it costs less
+ * than one per sequence. NULL when memory ends. */
+static void *states_before(th_node *node, const th__recurrent *r, const void *h) {
+  const th_tensor *h0 = node->inputs[TH__H0];
+  size_t state = (size_t)r->width * th_dtype_size(node->output->dtype);
+  size_t length = (size_t)r->steps * state;
+  char *before = th_node_workspace(node, (size_t)r->batch * length);
+  if (before == NULL) return NULL;
+  for (ptrdiff_t i = 0; i < r->batch; i++) {
+    char *to = before + (size_t)i * length;
+    if (h0 != NULL)
+      memcpy(to, (const char *)h0->data + (size_t)i * state, state);
+    else
+      memset(to, 0, state);
+    memcpy(to + state, (const char *)h + (size_t)i * length, length - state);
+  }
+  return before;
+}
+
+th_status th__recurrent_gradients(th_node *node, const th__recurrent *r, const void *dz,
+                                  const void *h) {
+  const th_tensor *x = node->inputs[TH__X], *w_x = node->inputs[TH__W_X];
   th_tensor *dx = th_node_grad(node, TH__X), *dh0 = th_node_grad(node, TH__H0);
   th_tensor *dw_x = th_node_grad(node, TH__W_X), *dw_h = th_node_grad(node, TH__W_H);
   th_tensor *dbias = th_node_grad(node, TH__BIAS);
-  th_dtype dtype = x->dtype;
-  ptrdiff_t rows = r->batch * r->steps, apart = r->steps * r->gates;
-  if (rows == 0) return;
+  ptrdiff_t rows = r->batch * r->steps, gates = r->gates;
+  if (rows == 0) return TH_OK;
 
-  /* Two rounds, because dW_h gets two products; the large ones first, side by side. */
+  /* The large ones first, side by side. */
   th__product p[2 * TH__MAX_PRODUCTS];
   int first = 0, all;
-  if (dw_h != NULL && r->steps > 1) p[first++] = over_steps(r, dtype, dz, h, dw_h->data);
+  if (dw_h != NULL) {
+    const void *before = states_before(node, r, h);
+    if (before == NULL) return TH_ERR_MEMORY;
+    p[first++] = transposed_times(x->dtype, rows, gates, dz, r->width, before, dw_h->data);
+  }
   if (dw_x != NULL)
-    p[first++] =
-        transposed_times(dtype, rows, r->gates, dz, r->gates, r->in, x->data, r->in, dw_x->data);
-  if (dx != NULL) p[first++] = through(r, w_x, rows, dz, r->gates, dx->data);
+    p[first++] = transposed_times(x->dtype, rows, gates, dz, r->in, x->data, dw_x->data);
+  if (dx != NULL) p[first++] = through(r, w_x, rows, dz, gates, dx->data);
   all = first;
-  if (dw_h != NULL && h0 != NULL)
-    p[all++] = transposed_times(dtype, r->batch, r->gates, dz, apart, r->width, h0->data, r->width,
-                                dw_h->data);
-  if (dbias != NULL) p[all++] = to_bias(r, dtype, dz, dbias->data);
-  if (dh0 != NULL) p[all++] = through(r, w_h, r->batch, dz, apart, dh0->data);
+  if (dbias != NULL) p[all++] = to_bias(r, x->dtype, dz, dbias->data);
+  if (dh0 != NULL)
+    p[all++] = through(r, node->inputs[TH__W_H], r->batch, dz, r->steps * gates, dh0->data);
   if (any_shared(node)) {
     for (int i = 0; i < all; i++) th__products(&p[i], 1);
-    return;
+    return TH_OK;
   }
   if (first > 0) th__products(p, first);
   if (all > first) th__products(p + first, all - first);
+  return TH_OK;
 }

@@ -28,8 +28,8 @@ void th__recurrent_project(const th__recurrent *r, th_tensor *const *inputs, voi
 void *th__recurrent_pack(th_tape *tape, const th__recurrent *r, const th_tensor *w_h,
                          bool transposed);
 
-/* From dz [B, T, gates] and all h [B, T, width]: what x, h0 and the weights get. */
-void th__recurrent_gradients(const th_node *node, const th__recurrent *r, const void *dz,
-                             const void *h);
+/* From dz [B, T, gates] and all h [B, T, width]: adds what x, h0 and the weights get. */
+th_status th__recurrent_gradients(th_node *node, const th__recurrent *r, const void *dz,
+                                  const void *h);
 
 #endif

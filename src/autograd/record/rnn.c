@@ -38,8 +38,7 @@ static th_status backward(th_node *node) {
   w.dz = th_node_workspace(node, (size_t)w.h->count * th_dtype_size(w.h->dtype));
   if (w.packed == NULL || w.dz == NULL) return TH_ERR_MEMORY;
   th__parallel(w.r.batch, w.r.grain, backward_rows, &w);
-  th__recurrent_gradients(node, &w.r, w.dz, w.h->data);
-  return TH_OK;
+  return th__recurrent_gradients(node, &w.r, w.dz, w.h->data);
 }
 
 /* ---- checks ---- */
