@@ -34,7 +34,8 @@ static th__affine cut_dense(cutter *c, ptrdiff_t out, ptrdiff_t in) {
 
 static th__affine cut_norm(cutter *c) {
   th__affine pair = {.weight = cut(c, TH_SHAPE(c->config->width))};
-  if (c->config->norm == TH_NORM_LAYER) pair.bias = cut(c, TH_SHAPE(c->config->width));
+  if (c->config->norm == TH_NORM_LAYER && !c->config->no_bias)
+    pair.bias = cut(c, TH_SHAPE(c->config->width));
   return pair;
 }
 
