@@ -31,20 +31,25 @@ static count count_transformer(const th__train *c, double vocab) {
              .layer = (double)c->layers * kept,
              .once = 3 * width + vocab,
              .gradients = 2 * width + 2 * hidden + qkv + 2 * vocab};
-  if (c->model == TH__MODEL_SEQ2SEQ) { /* encoder and decoder, and cross-attention in the latter */
+  if (c->model == TH__MODEL_SEQ2SEQ) {
+    /* Encoder and decoder, and cross-attention in the latter; half the tokens go through each, and are
+     * half as many keys. */
+    double weights = heads * (double)c->seq / 2;
     n.parameters += (double)c->layers * (layer + qkv * width + width * width);
-    n.layer += (double)c->layers * (5 * width + qkv + heads * (double)c->seq);
+    n.layer += (double)c->layers * ((5 * width + qkv + weights) / 2 - weights);
   }
   return n;
 }
 
 static count count_recurrent(const th__train *c, double vocab) {
-  double width = (double)c->d_model, gates = c->model == TH__MODEL_LSTM ? 4 : 1;
+  bool lstm = c->model == TH__MODEL_LSTM;
+  double width = (double)c->d_model, gates = lstm ? 4 : 1;
+  /* Per token and layer: gates, states, an LSTM's cells. Once: the embedding, logits. */
   return (count){.parameters = (double)c->layers * gates * width * (2 * width + 1) +
                                width * vocab * (c->untied ? 2 : 1),
-                 .layer = (double)c->layers * (2 * gates + 3) * width,
-                 .once = 2 * width + vocab,
-                 .gradients = (gates + 2) * width + 2 * vocab};
+                 .layer = (double)c->layers * (gates + (lstm ? 2 : 1) + (c->dropout > 0)) * width,
+                 .once = width + vocab,
+                 .gradients = width + 2 * vocab};
 }
 
 th__train_need th__train_bytes(const th__train *c, double text, ptrdiff_t vocab) {

@@ -374,4 +374,30 @@ Test(train, estimate_of_parameters_with_sgd) {
   expect_estimate((th__train){
       .task = TH_TASK_SORT, .optim = TH__OPTIM_SGD, .d_model = 512, .dk = 700, .seq = 8, .batch = 2});
 }
+Test(train, estimate_of_a_llama) {
+  expect_estimate((th__train){.task = TH_TASK_SORT,
+                              .model = TH__MODEL_LLAMA,
+                              .layers = 4,
+                              .heads = 8,
+                              .kv_heads = 2,
+                              .seq = 64,
+                              .batch = 64,
+                              .dropout = 0.1});
+}
+Test(train, estimate_of_an_lstm) {
+  expect_estimate((th__train){
+      .task = TH_TASK_SORT, .model = TH__MODEL_LSTM, .d_model = 256, .seq = 64, .batch = 64});
+}
+Test(train, estimate_of_an_rnn) {
+  expect_estimate((th__train){
+      .task = TH_TASK_SORT, .model = TH__MODEL_RNN, .d_model = 256, .seq = 64, .batch = 64});
+}
+Test(train, estimate_of_a_seq2seq) {
+  expect_estimate((th__train){
+      .task = TH_TASK_SORT, .model = TH__MODEL_SEQ2SEQ, .layers = 4, .seq = 64, .batch = 64});
+}
+Test(train, estimate_with_parts) {
+  expect_estimate(
+      (th__train){.task = TH_TASK_SORT, .layers = 4, .seq = 64, .batch = 128, .accumulate = 8});
+}
 #endif
