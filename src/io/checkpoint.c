@@ -66,6 +66,17 @@ static bool within(uint64_t most, int count, const json_int_t *sizes) {
   return (uint64_t)product <= most;
 }
 
+/* False: th__model_from_json will say what is wrong with it, before it makes anything. */
+static bool sizes_are_numbers(const json_t *json) {
+  static const char *const names[] = {"vocab", "width",      "layers", "context",
+                                      "heads", "head_width", "hidden", "classes"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const json_t *size = json_object_get(json, names[i]);
+    if (size != NULL && !json_is_integer(size)) return false;
+  }
+  return json_is_object(json);
+}
+
 /* Before memory is asked for: what the configuration says about sizes must fit what is in the file. */
 static th_status check_sizes(const th__safetensors *file, const json_t *json, th_error *error) {
 #define SIZE(name) json_integer_value(json_object_get(json, name))
@@ -126,7 +137,7 @@ static th_model *make_model(const th__checkpoint *checkpoint, th_error *error) {
   if (json == NULL) return NULL;
   th_model *model = NULL;
   th_error own = {0};
-  if (check_sizes(checkpoint->file, json, error) == TH_OK) {
+  if (!sizes_are_numbers(json) || check_sizes(checkpoint->file, json, error) == TH_OK) {
     model = th__model_from_json(json, &own);
     if (model == NULL && own.status == TH_ERR_MEMORY)
       th__error(error, own.status, "%s", own.message);
