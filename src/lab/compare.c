@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "lab/machine.h"
 #include "lab/stats.h"
 #include "tensor/alloc.h"
 #include "tensor/error.h"
@@ -205,23 +206,37 @@ static th_status check(const th__compare_options *o, th_error *error) {
                {"distances", o->distance_count, TH__COMPARE_MOST_DISTANCES}};
   for (int i = 0; i < 5; i++)
     if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
-      return th__error(error, TH_ERR_VALUE, "compare: %s is %ld; 1 to %ld is expected",
-                       sizes[i].name, sizes[i].value, sizes[i].most);
+      return th__error(error, TH_ERR_VALUE, "%s is %ld; 1 to %ld is expected", sizes[i].name,
+                       sizes[i].value, sizes[i].most);
   for (int i = 0; i < o->distance_count; i++)
     if (o->distances[i] < 1 || o->distances[i] > TH__COMPARE_MOST_DISTANCE ||
         (i > 0 && o->distances[i] <= o->distances[i - 1]))
       return th__error(error, TH_ERR_VALUE,
-                       "compare: distance %d is %ld; rising ones of 1 to %d are expected", i + 1,
+                       "distance %d is %ld; rising ones of 1 to %d are expected", i + 1,
                        o->distances[i], TH__COMPARE_MOST_DISTANCE);
   for (int i = 0; i < TH__COMPARED; i++)
     if (!(o->lr[i] > 0 && isfinite(o->lr[i])))
       return th__error(error, TH_ERR_VALUE,
-                       "compare: the learning rate of the %s is %g; a number above 0 is expected",
+                       "the learning rate of the %s is %g; a number above 0 is expected",
                        th__compared_names[i], o->lr[i]);
   if (o->width % 2 != 0)
-    return th__error(error, TH_ERR_VALUE,
-                     "compare: the width is %ld; rotary positions need an even one", o->width);
+    return th__error(error, TH_ERR_VALUE, "the width is %ld; rotary positions need an even one",
+                     o->width);
   return TH_OK;
+}
+
+/* About what the largest runs, side by side, hold: attention's weights and the values of a layer. */
+static th_status check_memory(const th__compare_options *o, th_error *error) {
+  double length = (double)o->distances[o->distance_count - 1] + 3;
+  double rows = (double)(o->batch > PART ? o->batch : PART);
+  long runs = o->seeds * TH__COMPARED * o->distance_count, beside = th_threads();
+  double each = 6 * rows * length * (length + 40 * (double)o->width);
+  double needed = each * (double)(runs < beside ? runs : beside), there = th__machine_memory();
+  if (needed <= there) return TH_OK;
+  return th__error(error, TH_ERR_MEMORY,
+                   "about %.1f GiB are needed, %.1f GiB can be had; give shorter distances, "
+                   "a smaller batch or fewer threads",
+                   needed / 0x1p30, there / 0x1p30);
 }
 
 static th__compare_options complete(const th__compare_options *given) {
@@ -315,7 +330,7 @@ th__compare_result *th__comparison(const th__compare_options *options, th_error 
   th_error unwanted;
   if (error == NULL) error = &unwanted;
   const th__compare_options o = complete(options);
-  if (check(&o, error) != TH_OK) return NULL;
+  if (check(&o, error) != TH_OK || check_memory(&o, error) != TH_OK) return NULL;
   th__compare_result *r = new_result(&o, error);
   if (r == NULL) return NULL;
   if (count_parameters(r, error) != TH_OK || run_all(r, error) != TH_OK) {

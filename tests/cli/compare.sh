@@ -86,6 +86,7 @@ refused "--lr: " --lr nan
 refused "'-' is no file name" --csv -
 refused "'new.a' is given for two outputs" --csv new.a --plot new.a
 refused "no-such-folder" --csv no-such-folder/new.csv
+refused "GiB are needed" --distance 65536 --batch 65536
 refused "stray" stray
 
 [ $failures -eq 0 ]
