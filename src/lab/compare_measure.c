@@ -110,7 +110,7 @@ static th_status time_steps(th_model *model, th_optim *optim, th_tape *tape,
                             const th__distance *task, ptrdiff_t batch, const int32_t *tokens,
                             const int32_t *answers, double *ms, th_error *error) {
   double begin = milliseconds();
-  *ms = INFINITY;
+  *ms = (double)INFINITY;
   for (int i = 0; i < MOST_STEPS && (i < LEAST_STEPS || milliseconds() - begin < ENOUGH_MS); i++) {
     double before = milliseconds();
     th_backward(tape, th__compare_loss(tape, model, task, batch, tokens, answers, NULL));

@@ -349,6 +349,6 @@ Test(compare, refuses) {
   o.distances = none;
   expect_refused(o, "distance 1 is 0");
   o = small;
-  o.lr[TH__LSTM] = NAN;
+  o.lr[TH__LSTM] = (double)NAN;
   expect_refused(o, "the learning rate of the lstm");
 }

@@ -58,7 +58,7 @@ GOLDEN_STEP(rnn_model, RNN_PARAMS, .untied = true)
 /* ---- first values ---- */
 
 static void expect_between(const th_tensor *w, double low, double high) {
-  double least = INFINITY, most = -INFINITY;
+  double least = HUGE_VAL, most = -HUGE_VAL;
   for (ptrdiff_t i = 0; i < w->count; i++) {
     least = fmin(least, th__get(w, i));
     most = fmax(most, th__get(w, i));
