@@ -15,7 +15,8 @@ static bool is_mask(const char *name) {
 /* Inputs that a caller may leave out. */
 static bool optional(const char *name) {
   return is_mask(name) || strstr(name, ".bias") != NULL || strcmp(name, "ln.weight") == 0 ||
-         one_of(name, (const char *const[]){"bias", "gain", "bq", "bk", "bv", "bo", NULL});
+         one_of(name,
+                (const char *const[]){"bias", "gain", "bq", "bk", "bv", "bo", "h0", "c0", NULL});
 }
 
 /* Runs the case with x in place i. Either a value and no error, or no value and an error. */
