@@ -178,7 +178,7 @@ static const defaults task_defaults[TH_TASK_COUNT] = {[TH_TASK_COPY] = {32, 300,
                                                       [TH_TASK_INDUCTION] = {24, 2000, 1e-3}};
 static const defaults text_defaults = {64, 1000, 3e-3};
 
-#define UNSET(member) (c->from[TH__TRAIN_##member] == TH__FROM_DEFAULT && !(c->member))
+#define UNSET(member) (c->from[TH__TRAIN_##member] == TH__FROM_DEFAULT && c->member == 0)
 #define DEFAULT(member, value)                                                                     \
   if (UNSET(member)) c->member = value
 
@@ -230,6 +230,11 @@ static th_status check_idle(const th__train *c, th_error *error) {
   for (int i = 0; i < TH__TRAIN_FIELDS; i++) {
     if (c->from[i] < TH__FROM_FILE || th__train_field_counts(c, i) || i == TH__TRAIN_task) continue;
     const th__train_field *f = &th__train_fields[i];
+    /* A file's settings for another model give way to the command line's choice of this one. */
+    int choice = f->use & TH__USE_TEXT          ? TH__TRAIN_task
+                 : f->use & TH__USE_TRANSFORMER ? TH__TRAIN_model
+                                                : TH__TRAIN_optim;
+    if (c->from[choice] > c->from[i]) continue;
     if ((f->use & TH__USE_TEXT) && c->text.count == 0)
       return th__error(error, TH_ERR_VALUE, "--%s is for a text; a task has none", f->option);
     if (i == TH__TRAIN_val_fraction)

@@ -157,6 +157,24 @@ Test(train_config, a_llama_unless_said_otherwise) {
   cr_assert_eq(c.hidden, 176); /* 8/3 of 64 is 170.7 */
 }
 
+/* What the command line chooses makes idle what a file says of something else. */
+Test(train_config, a_file_gives_way) {
+  static const char *const choices[][2] = {{"task", "sort"}, {"model", "lstm"}, {"optim", "sgd"}};
+  for (int i = 0; i < 3; i++) {
+    th__train c = {0};
+    option(&c, choices[i][0], choices[i][1]);
+    const char *json = i == 0 ? "{\"symbols\": \"chars\", \"val_fraction\": 0.2}"
+                              : "{\"task\": \"copy\", \"heads\": 2, \"beta1\": 0.8}";
+    if (i == 1) option(&c, "beta1", "0.5");
+    cr_assert_eq(READ(&c, json), TH_OK, "%s", error.message);
+    th__train_complete(&c);
+    cr_assert_eq(th__train_check(&c, &error), TH_OK, "%s", error.message);
+    if (i == 2) option(&c, "beta1", "0.5"); /* but not what it says itself */
+    if (i == 2) cr_assert_eq(th__train_check(&c, &error), TH_ERR_VALUE);
+    th__train_free(&c);
+  }
+}
+
 /* ---- mistakes ---- */
 
 typedef struct mistake {
