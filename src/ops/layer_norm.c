@@ -1,12 +1,12 @@
 /* layer_norm: each row shifted and scaled to mean 0 and variance 1, then times a gain, plus a bias.
- * Shapes    x y dy dx: (rows, n), gain bias dgain dbias: (n), stats: (rows, 3), contiguous; gain, bias
+ * Shapes    x y dy dx: (rows, n), gain bias dgain dbias: (n), stats: (rows, 4), contiguous; gain, bias
  *           and the gradients may each be NULL
  * Forward   m = sum_j x_j / n;  v = sum_j (x_j - m)^2 / n;  r = 1 / sqrt(v + eps)
  *           z_j = (x_j - m) r;  y_j = z_j gain_j + bias_j
  *           m is kept as base + rest: base is the rounded mean, rest the mean of x - base, which is
  *           exact where x and base are close. So a mean of 1000 costs no digits, and the z of a
- *           constant row are exactly 0.
- * Saves     base, rest, r of each row
+ *           constant row are exactly 0. r is kept as a product u s, u = 1 in every usual row (norm.h).
+ * Saves     base, rest, s, u of each row
  * Backward  With h_j = dL/dz_j = g_j gain_j (g: the argument dy), from
  *           dz_i/dx_j = r (delta_ij - 1/n - z_i z_j / n):
  *           dL/dx_j = r (h_j - sum_i h_i / n - z_j sum_i h_i z_i / n)                   O(n) per row
@@ -16,9 +16,9 @@
  *           dx = (h - mean h) / sqrt(eps).
  * Checks    rows of dx sum to 0; f(a x + c) = f(x) for a > 0 where eps is small.
  * tests/ops/test_layer_norm.c */
-#include "ops/real.h"
+#include "ops/norm.h"
 
-#define STATS 3 /* base, rest, r */
+#define STATS 4 /* base, rest, s, u */
 
 static real row_mean(ptrdiff_t n, const real *x, real base) {
   real sum = 0;
@@ -27,20 +27,72 @@ static real row_mean(ptrdiff_t n, const real *x, real base) {
   return sum / (real)n;
 }
 
-/* r where the squares overflowed: in units of the largest deviation. NaN if that is infinite. */
-static __attribute__((noinline)) real scale_of_large(ptrdiff_t n, acc eps, const real *x, real base,
-                                                     real rest) {
-  acc largest = 0, squares = 0;
-  for (ptrdiff_t j = 0; j < n; j++) {
-    acc d = fabs((acc)(x[j] - base - rest));
-    largest = d > largest ? d : largest;
-  }
-  for (ptrdiff_t j = 0; j < n; j++) {
-    acc d = (acc)(x[j] - base - rest) / largest;
-    squares += d * d;
-  }
-  return (real)(1 / (largest * sqrt(squares / (acc)n + eps / largest / largest)));
+/* ---- rows whose sum or squares are no `real`, or vanish: in `acc`, one number at a time ---- */
+
+#define APART __attribute__((noinline))
+
+static acc deviation(real x, const real *stats) { return (acc)x - (acc)stats[0] - (acc)stats[1]; }
+
+static acc extreme_z(real x, const real *stats) {
+  return deviation(x, stats) * (acc)stats[2] * (acc)stats[3];
 }
+
+static real mean_of_large(ptrdiff_t n, const real *x, real base) {
+  acc sum = 0;
+  for (ptrdiff_t j = 0; j < n; j++) sum += ((acc)x[j] - (acc)base) * 0x1p-64;
+  return (real)(sum / (acc)n * 0x1p64);
+}
+
+/* All NaN if an x_j is infinite. */
+static APART void extreme_stats(ptrdiff_t n, acc eps, const real *x, real *stats) {
+  if (!(fabs((acc)stats[0]) + fabs((acc)stats[1]) < (acc)RINF)) {
+    stats[0] = mean_of_large(n, x, 0);
+    stats[1] = mean_of_large(n, x, stats[0]);
+  }
+  acc least = th__least_unit(eps), unit = least, squares = 0;
+  for (ptrdiff_t j = 0; j < n; j++) {
+    acc size = fabs(deviation(x[j], stats));
+    unit = size > unit ? size : unit;
+  }
+  for (ptrdiff_t j = 0; j < n; j++) {
+    acc z = deviation(x[j], stats) / unit;
+    squares += z * z;
+  }
+  th__split_inverse(unit, least, squares / (acc)n, &stats[3], &stats[2]);
+}
+
+static APART void extreme_row_fwd(ptrdiff_t n, const real *x, const real *gain, const real *bias,
+                                  const real *stats, real *y) {
+  for (ptrdiff_t j = 0; j < n; j++) {
+    acc z = extreme_z(x[j], stats) * (gain != NULL ? (acc)gain[j] : 1);
+    y[j] = (real)(z + (bias != NULL ? (acc)bias[j] : 0));
+  }
+}
+
+static APART void extreme_row_bwd(ptrdiff_t n, const real *x, const real *gain, const real *stats,
+                                  const real *dy, real *dx) {
+  acc sum = 0, dot = 0;
+  for (ptrdiff_t j = 0; j < n; j++) {
+    acc h = (acc)dy[j] * (gain != NULL ? (acc)gain[j] : 1);
+    sum += h;
+    dot += h * extreme_z(x[j], stats);
+  }
+  for (ptrdiff_t j = 0; j < n; j++) {
+    acc h = (acc)dy[j] * (gain != NULL ? (acc)gain[j] : 1);
+    acc inner = h - sum / (acc)n - extreme_z(x[j], stats) * (dot / (acc)n);
+    dx[j] += (real)(inner * (acc)stats[2] * (acc)stats[3]);
+  }
+}
+
+static APART void extreme_columns(ptrdiff_t n, const real *x, const real *stats, const real *dy,
+                                  real *dgain, real *dbias) {
+  for (ptrdiff_t j = 0; j < n; j++) {
+    dgain[j] += (real)((acc)dy[j] * extreme_z(x[j], stats));
+    dbias[j] += dy[j];
+  }
+}
+
+/* ---- all others ---- */
 
 static void row_fwd(ptrdiff_t n, acc eps, const real *restrict x, const real *restrict gain,
                     const real *restrict bias, real *restrict y, real *restrict stats) {
@@ -51,11 +103,17 @@ static void row_fwd(ptrdiff_t n, acc eps, const real *restrict x, const real *re
     real d = x[j] - base - rest;
     squares += d * d;
   }
-  real r = (real)(1 / sqrt((acc)squares / (acc)n + eps));
-  if (squares == RINF) r = scale_of_large(n, eps, x, base, rest);
+  acc mean = (acc)squares / (acc)n + eps;
+  real r = (real)(1 / sqrt(mean));
   stats[0] = base;
   stats[1] = rest;
   stats[2] = r;
+  stats[3] = 1;
+  if (!th__squares_suffice(squares, mean)) {
+    extreme_stats(n, eps, x, stats);
+    extreme_row_fwd(n, x, gain, bias, stats, y);
+    return;
+  }
   if (gain != NULL && bias != NULL) {
 #pragma omp simd
     for (ptrdiff_t j = 0; j < n; j++) y[j] = (x[j] - base - rest) * r * gain[j] + bias[j];
@@ -78,6 +136,10 @@ void RN(layer_norm_fwd)(ptrdiff_t rows, ptrdiff_t n, double eps, const real *x, 
 
 static void row_bwd(ptrdiff_t n, const real *restrict x, const real *restrict gain,
                     const real *restrict stats, const real *restrict dy, real *restrict dx) {
+  if (stats[3] != 1) {
+    extreme_row_bwd(n, x, gain, stats, dy, dx);
+    return;
+  }
   real base = stats[0], rest = stats[1], r = stats[2];
   real sum = 0, dot = 0;
   if (gain != NULL) {
@@ -123,7 +185,12 @@ static void strip_bwd(ptrdiff_t rows, ptrdiff_t n, ptrdiff_t ld, const real *res
     real gain[STRIP] = {0}, bias[STRIP] = {0};
     for (ptrdiff_t i = begin; i < end; i++) {
       const real *xi = x + i * ld, *gi = dy + i * ld;
-      real base = stats[i * STATS], rest = stats[i * STATS + 1], r = stats[i * STATS + 2];
+      const real *row = stats + i * STATS;
+      real base = row[0], rest = row[1], r = row[2];
+      if (row[3] != 1) {
+        extreme_columns(n, xi, row, gi, gain, bias);
+        continue;
+      }
 #pragma omp simd
       for (ptrdiff_t j = 0; j < n; j++) {
         gain[j] += gi[j] * ((xi[j] - base - rest) * r);

@@ -2,9 +2,7 @@
  * Shapes    x y dy dx: (rows, n), gain dgain: (n), stats: (rows, 2), contiguous; gain and the gradients
  *           may each be NULL
  * Forward   r = 1 / sqrt(sum_j x_j^2 / n + eps);  z_j = x_j r;  y_j = z_j gain_j
- *           Where the squares would overflow or vanish, r is found in units of the largest |x_j|. r itself
- *           may then be too large or too small for a number, so it is kept as a product: r = u s, u a
- *           power of 2, which is 1 in every usual row.
+ *           r is kept as a product u s, u = 1 in every usual row (norm.h).
  * Saves     u, s of each row
  * Backward  With h_j = dL/dz_j = g_j gain_j (g: the argument dy), from dr/dx_j = -r^3 x_j / n:
  *           dz_i/dx_j = r (delta_ij - z_i z_j / n)
@@ -15,18 +13,14 @@
  * Edges     n = 0: nothing.  a row of zeros: y = 0, dx = h / sqrt(eps).
  * Checks    sum_j x_j dL/dx_j = 0 and f(a x) = f(x) for a > 0 where eps is small.
  * tests/ops/test_rms_norm.c */
-#include "ops/real.h"
+#include "ops/norm.h"
 
 #define STATS 2 /* u, s */
-
-/* Squares smaller than RMIN vanish. Beside a mean above this, nobody misses them. */
-#define ENOUGH ((acc)RMIN * 0x1p60)
 
 /* u and s of a row whose squares are no `real`. NaN if an x_j is infinite. */
 static __attribute__((noinline)) void scale_of_extreme(ptrdiff_t n, acc eps, const real *x,
                                                        real *stats) {
-  acc least = fmax(sqrt(eps), (acc)RMIN * (acc)RMIN + DBL_MIN); /* so that u and s are numbers */
-  acc unit = least, squares = 0;
+  acc least = th__least_unit(eps), unit = least, squares = 0;
   for (ptrdiff_t j = 0; j < n; j++) {
     acc size = fabs((acc)x[j]);
     unit = size > unit ? size : unit;
@@ -35,13 +29,7 @@ static __attribute__((noinline)) void scale_of_extreme(ptrdiff_t n, acc eps, con
     acc z = (acc)x[j] / unit;
     squares += z * z;
   }
-  acc root = least / unit;
-  int exponent, more;
-  acc mean = frexp(unit, &exponent) * sqrt(squares / (acc)n + root * root);
-  mean = frexp(mean, &more);
-  exponent += more; /* the root of mean square + eps is mean 2^exponent */
-  stats[0] = (real)ldexp(1, -(exponent / 2));
-  stats[1] = (real)ldexp(1 / mean, -(exponent - exponent / 2));
+  th__split_inverse(unit, least, squares / (acc)n, &stats[0], &stats[1]);
 }
 
 static void row_fwd(ptrdiff_t n, acc eps, const real *restrict x, const real *restrict gain,
@@ -52,7 +40,7 @@ static void row_fwd(ptrdiff_t n, acc eps, const real *restrict x, const real *re
   acc mean = (acc)squares / (acc)n + eps;
   stats[0] = 1;
   stats[1] = (real)(1 / sqrt(mean));
-  if (squares == RINF || mean < ENOUGH) scale_of_extreme(n, eps, x, stats);
+  if (!th__squares_suffice(squares, mean)) scale_of_extreme(n, eps, x, stats);
   real u = stats[0], s = stats[1];
   if (gain != NULL) {
 #pragma omp simd

@@ -52,10 +52,10 @@ Test(layer_norm, gradients) { check_gradients("layer_norm"); }
 
 /* C08: a constant row of any value and length gives the bias, and a gain gradient of exactly 0. */
 TEST_BOTH(layer_norm, constant_rows_are_exact) {
-  const double values[] = {5, 0, 0.1, -1e6 / 3, 1e30, 1e-30, 7.7};
+  const double values[] = {5, 0, 0.1, -1e6 / 3, 1e30, 1e-30, 7.7, 1e38, -3e38};
   const ptrdiff_t lengths[] = {1, 2, 3, 7, 16, 33, 768, 5000};
   th_tape *tape = th_tape_new();
-  for (int v = 0; v < 7; v++)
+  for (int v = 0; v < 9; v++)
     for (int l = 0; l < 8; l++) {
       ptrdiff_t n = lengths[l];
       th_tensor *x = th_input_grad(tape, dtype, TH_SHAPE(1, n), NULL);
@@ -79,6 +79,21 @@ TEST_BOTH(layer_norm, constant_rows_are_exact) {
       }
       th_tape_reset(tape);
     }
+  th_tape_free(tape);
+}
+
+/* A constant row gives zeros under any eps, even one whose root's inverse is no f32. */
+TEST_BOTH(layer_norm, zeros_under_any_eps) {
+  const double eps[] = {1e-5, 1e-30, 1e-60, 1e-90, 1e-300, 5e-324};
+  th_tape *tape = th_tape_new();
+  for (int i = 0; i < 6; i++) {
+    th_tensor *x = make(tape, dtype, TH_SHAPE(2, 2), (double[]){3, 3, 1, -1});
+    th_tensor *y = th_layer_norm(tape, x, NULL, NULL, eps[i]);
+    expect_values("y", y, (double[]){0, 0, 1, -1}, 1e-5);
+    backward_from(tape, y, (double[]){0, 0, 1, 1});
+    expect_values("dx", th_tensor_grad(x), (double[]){0, 0, 0, 0}, 1e-5);
+    th_tape_reset(tape);
+  }
   th_tape_free(tape);
 }
 

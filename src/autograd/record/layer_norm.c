@@ -1,4 +1,4 @@
-/* Recording layer_norm: last axis, any leading shape; saves three numbers per row. */
+/* Recording layer_norm: last axis, any leading shape; saves four numbers per row. */
 #include <math.h>
 
 #include "autograd/gemm.h"
@@ -8,7 +8,7 @@ typedef struct rows_of {
   ptrdiff_t rows, n;
   double eps;
   const th_tensor *x, *gain, *bias, *y, *dy;
-  void *stats; /* [rows, 3] of x's type */
+  void *stats; /* [rows, 4] of x's type */
   th_tensor *dx, *dgain, *dbias;
   ptrdiff_t row_pieces, row_grain,
       column_grain; /* backward: pieces of rows first, then of columns */
@@ -19,7 +19,7 @@ static void *data_at(const th_tensor *x, ptrdiff_t offset) {
 }
 
 static void *stats_at(const rows_of *r, ptrdiff_t row) {
-  return (char *)r->stats + 3 * row * (ptrdiff_t)th_dtype_size(r->x->dtype);
+  return (char *)r->stats + 4 * row * (ptrdiff_t)th_dtype_size(r->x->dtype);
 }
 
 static void forward_rows(const void *context, ptrdiff_t begin, ptrdiff_t end) {
@@ -134,7 +134,7 @@ th_tensor *th_layer_norm(th_tape *tape, th_tensor *x, th_tensor *gain, th_tensor
   rows_of r = {.n = th__dim(x, -1), .eps = eps, .x = in[0], .gain = in[1], .bias = in[2], .y = y};
   if (x->count > 0) {
     r.rows = x->count / r.n;
-    r.stats = th_tape_alloc(tape, 3 * (size_t)r.rows * th_dtype_size(x->dtype));
+    r.stats = th_tape_alloc(tape, 4 * (size_t)r.rows * th_dtype_size(x->dtype));
     if (r.stats == NULL) return NULL;
     th__parallel(r.rows, th__grain(6 * r.n), forward_rows, &r);
   }
