@@ -144,6 +144,12 @@ cmp good full/last.safetensors || fail "a save without room has destroyed the la
 [ -z "$(ls full | grep tmp)" ] || fail "a failed save leaves $(ls full)"
 run --resume --out full --steps 30 || fail "with room again: $(cat err)"
 
+# A run that is lost says what its last checkpoint is worth.
+# shellcheck disable=SC2086
+run --task copy $small --steps 100 --optim sgd --lr 1e3 --save-every 3 --out lost
+[ $? -eq 1 ] && grep -q "diverges" err && grep -q "is whole, but resuming would take the same steps again" err ||
+  fail "a lost run: $(cat err)"
+
 # --- texts -------------------------------------------------------------------------------------------------------
 
 seq 1 300 >one.txt
