@@ -251,10 +251,11 @@ static int run_seeds(th__train *c, const th__train_job *job, train_watch *w, th_
     if (result == TH_ERR_NONFINITE) {
       cli_error("train", "seed %llu: %s", (unsigned long long)w->seed, error.message);
       if (job->run != NULL && job->run->saved >= 0)
-        cli_error("train",
-                  "the checkpoint of step %ld is whole, but resuming would take the same steps again; "
-                  "begin another run",
-                  job->run->saved);
+        cli_error(
+            "train",
+            "the checkpoint of step %ld is whole, but resuming would take the same steps again; "
+            "begin another run",
+            job->run->saved);
       status = EXIT_CHECK_FAILED;
       continue;
     }
