@@ -20,9 +20,9 @@ typedef struct compare_options {
 static const struct argp_option own_options[] = {
     {"distance", KEY_DISTANCE, "LIST", 0,
      "Tokens between the pairs and the question, rising (default 8,32,128,512)", 0},
-    {"steps", KEY_STEPS, "N", 0, "Training steps per run, at most (default 1000)", 0},
+    {"steps", KEY_STEPS, "N", 0, "Training steps per run, at most (default 500)", 0},
     {"seeds", KEY_SEEDS, "N", 0, "Runs per distance and model, from --seed on (default 3)", 0},
-    {"batch", KEY_BATCH, "N", 0, "Sequences per step (default 32)", 0},
+    {"batch", KEY_BATCH, "N", 0, "Sequences per step (default 16)", 0},
     {"width", KEY_WIDTH, "N", 0,
      "Width of the transformer; the others get as many parameters (default 32)", 0},
     {"lr", KEY_LR, "RATE", 0, "Learning rate of all three (default 0.003)", 0},

@@ -244,9 +244,9 @@ static th__compare_options complete(const th__compare_options *given) {
   static const double rates[TH__COMPARED] = {3e-3, 3e-3, 3e-3};
   th__compare_options o = *given;
   if (o.distances == NULL) o.distances = distances, o.distance_count = 4;
-  if (o.steps == 0) o.steps = 1000;
+  if (o.steps == 0) o.steps = 500;
   if (o.seeds == 0) o.seeds = 3;
-  if (o.batch == 0) o.batch = 32;
+  if (o.batch == 0) o.batch = 16;
   if (o.width == 0) o.width = 32;
   for (int i = 0; i < TH__COMPARED; i++)
     if (o.lr[i] == 0) o.lr[i] = rates[i];

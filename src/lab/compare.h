@@ -27,9 +27,9 @@ enum {
 typedef struct th__compare_options {
   const long *distances;   /* rising [8, 32, 128, 512] */
   int distance_count;      /* at most TH__COMPARE_MOST_DISTANCES */
-  long steps;              /* at most, per run [1000] */
+  long steps;              /* at most, per run [500] */
   long seeds;              /* runs per distance and model [3] */
-  long batch;              /* sequences per step [32] */
+  long batch;              /* sequences per step [16] */
   long width;              /* of the transformer; the others follow by parameters [32] */
   double lr[TH__COMPARED]; /* [3e-3 each] */
   uint64_t seed;

@@ -11,14 +11,14 @@ th__distance th__compare_task(ptrdiff_t distance) {
 
 /* ---- parameters ---- */
 
-/* One head, GELU, layer norms, biases; rotary positions, which have no parameters at any distance. */
+/* One head, GELU, layer norms, biases; no positions, which recall does not need. */
 static th_gpt transformer_of(const th__distance *task, ptrdiff_t width, th_dtype dtype) {
   return (th_gpt){.layers = 1,
                   .heads = 1,
                   .width = width,
                   .context = th__distance_length(task),
                   .vocab = th__distance_vocab(task),
-                  .positions = TH_POSITION_ROPE,
+                  .positions = TH_POSITION_NONE,
                   .untied = true,
                   .init = TH_INIT_WIDTH,
                   .dtype = dtype};

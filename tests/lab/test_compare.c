@@ -179,7 +179,7 @@ Test(compare, the_transformer_learns) {
   th__compare_result *r = run(&o);
   const th__compare_cell *c = &r->cells[TH__TRANSFORMER];
   cr_assert_geq(c->accuracy, 0.97, "%g", c->accuracy);
-  cr_assert(c->learnt == 1 && c->steps < 1000, "after %g steps", c->steps);
+  cr_assert(c->learnt == 1 && c->steps < 500, "after %g steps", c->steps);
   th__compare_free(r);
 }
 
