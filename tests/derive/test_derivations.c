@@ -232,6 +232,13 @@ Test(derivations, slopes_that_are_all_zero) {
               "(V[0] @ dU)[:, None] * (arange(m) == 1)\n");
 }
 
+/* P is some e^-25 where V is 0: a kink nearer than any step of a difference. */
+Test(derivations, kinks_too_near_for_differences) {
+  expect_pass("n = 4\nX = input(n, n)\nT = input(n, n)\nV = triu(X * X, 1)\n"
+              "P = exp(-25 - T * T)\nY = maximum(P, V)\nloss(Y)\n"
+              "dP = (P > V) * dY\ndV = (P <= V) * dY\ndX = 2 * X * triu(dV, 1)\n");
+}
+
 Test(derivations, saturated_softmax) {
   const char *forward = "n, d = 6, 1024\nQ = input(n, d)\nK = input(n, d)\nV = input(n, 5)\n"
                         "S = Q @ K.T\nP = softmax(S)\nO = P @ V\nloss(O)\n";

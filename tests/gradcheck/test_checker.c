@@ -195,6 +195,8 @@ static th_tensor *all_detached(th_tape *tape, th_tensor *const *in, const void *
   return th_detach(tape, in[0]);
 }
 
+static double zero_slope(double x) { return 0 * x; }
+
 Test(checker, vacuous_checks_say_so) {
   th_tensor *x[] = {vector(4, points), vector(4, points), vector(0, points)};
   th_gradcheck_result r;
@@ -212,6 +214,24 @@ Test(checker, vacuous_checks_say_so) {
   expect_verdict(&r, TH_VACUOUS);
   cr_assert_eq(r.rows[0].compared, 0);
   for (int i = 0; i < 3; i++) th_tensor_free(x[i]);
+}
+
+/* Zeros are symmetric, whatever the function is. */
+Test(checker, second_order_of_nothing_is_vacuous) {
+  th_tensor *x[] = {vector(4, points), vector(4, points)};
+  const th_gradcheck_options options = {.mode = TH_CHECK_HESSIAN};
+  th_gradcheck_result r;
+  cr_assert_eq(th_gradcheck(constant, x, 1, NULL, &options, &r, NULL), TH_OK);
+  expect_verdict(&r, TH_VACUOUS);
+  cr_assert_not_null(strstr(r.rows[0].detail, "constant"), "%s", r.rows[0].detail);
+  cr_assert_eq(th_gradcheck(all_detached, x, 1, NULL, &options, &r, NULL), TH_OK);
+  expect_verdict(&r, TH_VACUOUS);
+  cr_assert_not_null(strstr(r.rows[0].detail, "claimed gradient is 0"), "%s", r.rows[0].detail);
+  r = check_pointwise(&(pointwise){sine, zero_slope, false, 0}, 4, points, &options);
+  expect_verdict(&r, TH_VACUOUS);
+  r = check_pointwise(&(pointwise){sine, cosine, false, 0}, 4, points, &options);
+  expect_verdict(&r, TH_PASS);
+  for (int i = 0; i < 2; i++) th_tensor_free(x[i]);
 }
 
 static double not_finite(double x) { return x > 2 ? (double)INFINITY : x; }
