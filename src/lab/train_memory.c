@@ -44,10 +44,11 @@ static count count_transformer(const th__train *c, double vocab) {
 static count count_recurrent(const th__train *c, double vocab) {
   bool lstm = c->model == TH__MODEL_LSTM;
   double width = (double)c->d_model, gates = lstm ? 4 : 1;
-  /* Per token and layer: gates, states, an LSTM's cells. Once: the embedding, logits. */
+  /* Per token and layer: gates (backward: an RNN's sums), states, states before, an LSTM's cells. Once: the
+   * embedding, logits. */
   return (count){.parameters = (double)c->layers * gates * width * (2 * width + 1) +
                                width * vocab * (c->untied ? 2 : 1),
-                 .layer = (double)c->layers * (gates + (lstm ? 2 : 1) + (c->dropout > 0)) * width,
+                 .layer = (double)c->layers * (gates + (lstm ? 3 : 2) + (c->dropout > 0)) * width,
                  .once = width + vocab,
                  .gradients = width + 2 * vocab};
 }
