@@ -9,24 +9,12 @@
  *           well, with another factor.
  * Writes    y: overwrites.  dx: accumulates (+=), always.
  * Checks    a + b = b + a; gradients of stretched operands sum.   tests/ops/test_add.c */
-#include "ops/real.h"
+#include "ops/pair.h"
 
-/* Called with constant strides where they are common, so that each call becomes its own loop. */
-static inline void loop(ptrdiff_t n, const real *a, ptrdiff_t sa, const real *b, ptrdiff_t sb,
-                        real *restrict y) {
-#pragma omp simd
-  for (ptrdiff_t i = 0; i < n; i++) y[i] = a[i * sa] + b[i * sb];
-}
+static inline real sum(real a, real b) { return a + b; }
 
 void RN(add_fwd)(ptrdiff_t n, const real *a, ptrdiff_t sa, const real *b, ptrdiff_t sb, real *y) {
-  if (sa == 1 && sb == 1)
-    loop(n, a, 1, b, 1, y);
-  else if (sa == 1 && sb == 0)
-    loop(n, a, 1, b, 0, y);
-  else if (sa == 0 && sb == 1)
-    loop(n, a, 0, b, 1, y);
-  else
-    loop(n, a, sa, b, sb, y);
+  th__each_pair(n, sum, a, sa, b, sb, y);
 }
 
 static inline void accumulate(ptrdiff_t n, real factor, const real *restrict dy, ptrdiff_t sdy,

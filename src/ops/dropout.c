@@ -23,25 +23,25 @@ typedef struct mask {
 /* Order-preserving from unsigned to signed, which is what every instruction set can compare. */
 static inline int32_t ordered(uint32_t word) { return (int32_t)(word ^ UINT32_C(0x80000000)); }
 
-static void start(mask *m, uint64_t seed, uint32_t purpose, uint64_t step, double p) {
-  th__philox_start(&m->stream, seed, purpose, step);
-  m->limit = ordered((uint32_t)(p * 0x1p32));
-  m->kept = (real)(1.0 / (1.0 - p));
+static mask start(uint64_t seed, uint32_t purpose, uint64_t step, double p) {
+  mask m = {.limit = ordered((uint32_t)(p * 0x1p32)), .kept = (real)(1.0 / (1.0 - p))};
+  th__philox_start(&m.stream, seed, purpose, step);
+  return m;
 }
 
-static void draw(const mask *m, uint64_t group, uint32_t words[GROUP]) {
+/* The words of a group; returns how many of the `left` elements it holds. */
+static ptrdiff_t draw(const mask *m, uint64_t group, ptrdiff_t left, uint32_t words[GROUP]) {
   for (int i = 0; i < BLOCKS; i += TH__PHILOX_LANES)
     th__philox_blocks(&m->stream, group * BLOCKS + (uint64_t)i, BLOCKS, words + i);
+  return left < GROUP ? left : GROUP;
 }
 
 void RN(dropout_fwd)(ptrdiff_t n, uint64_t group, uint64_t seed, uint32_t purpose, uint64_t step,
                      double p, const real *restrict x, real *restrict y) {
-  mask m;
-  start(&m, seed, purpose, step, p);
+  mask m = start(seed, purpose, step, p);
   for (ptrdiff_t begin = 0; begin < n; begin += GROUP) {
     uint32_t words[GROUP];
-    draw(&m, group++, words);
-    ptrdiff_t width = n - begin < GROUP ? n - begin : GROUP;
+    ptrdiff_t width = draw(&m, group++, n - begin, words);
 #pragma omp simd
     for (ptrdiff_t i = 0; i < width; i++) {
       real value = m.kept * x[begin + i];
@@ -52,12 +52,10 @@ void RN(dropout_fwd)(ptrdiff_t n, uint64_t group, uint64_t seed, uint32_t purpos
 
 void RN(dropout_bwd)(ptrdiff_t n, uint64_t group, uint64_t seed, uint32_t purpose, uint64_t step,
                      double p, const real *restrict dy, real *restrict dx) {
-  mask m;
-  start(&m, seed, purpose, step, p);
+  mask m = start(seed, purpose, step, p);
   for (ptrdiff_t begin = 0; begin < n; begin += GROUP) {
     uint32_t words[GROUP];
-    draw(&m, group++, words);
-    ptrdiff_t width = n - begin < GROUP ? n - begin : GROUP;
+    ptrdiff_t width = draw(&m, group++, n - begin, words);
 #pragma omp simd
     for (ptrdiff_t i = 0; i < width; i++) {
       real g = m.kept * dy[begin + i];

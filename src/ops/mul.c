@@ -8,24 +8,12 @@
  *           other operand as weights.
  * Writes    y: overwrites.  da: accumulates (+=), always.
  * Checks    a b = b a; x x has gradient 2 x g.   tests/ops/test_mul.c */
-#include "ops/real.h"
+#include "ops/pair.h"
 
-/* Called with constant strides where they are common, so that each call becomes its own loop. */
-static inline void loop(ptrdiff_t n, const real *a, ptrdiff_t sa, const real *b, ptrdiff_t sb,
-                        real *restrict y) {
-#pragma omp simd
-  for (ptrdiff_t i = 0; i < n; i++) y[i] = a[i * sa] * b[i * sb];
-}
+static inline real product(real a, real b) { return a * b; }
 
 void RN(mul_fwd)(ptrdiff_t n, const real *a, ptrdiff_t sa, const real *b, ptrdiff_t sb, real *y) {
-  if (sa == 1 && sb == 1)
-    loop(n, a, 1, b, 1, y);
-  else if (sa == 1 && sb == 0)
-    loop(n, a, 1, b, 0, y);
-  else if (sa == 0 && sb == 1)
-    loop(n, a, 0, b, 1, y);
-  else
-    loop(n, a, sa, b, sb, y);
+  th__each_pair(n, product, a, sa, b, sb, y);
 }
 
 /* For operands of y's own shape, all contiguous. */

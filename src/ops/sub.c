@@ -7,22 +7,10 @@
  *           sum_fwd (sum.c) with the same where an operand was stretched
  * Writes    y: overwrites.
  * Checks    a - b = -(b - a); x - x = 0, gradient 0.   tests/ops/test_sub.c */
-#include "ops/real.h"
+#include "ops/pair.h"
 
-/* Called with constant strides where they are common, so that each call becomes its own loop. */
-static inline void loop(ptrdiff_t n, const real *a, ptrdiff_t sa, const real *b, ptrdiff_t sb,
-                        real *restrict y) {
-#pragma omp simd
-  for (ptrdiff_t i = 0; i < n; i++) y[i] = a[i * sa] - b[i * sb];
-}
+static inline real difference(real a, real b) { return a - b; }
 
 void RN(sub_fwd)(ptrdiff_t n, const real *a, ptrdiff_t sa, const real *b, ptrdiff_t sb, real *y) {
-  if (sa == 1 && sb == 1)
-    loop(n, a, 1, b, 1, y);
-  else if (sa == 1 && sb == 0)
-    loop(n, a, 1, b, 0, y);
-  else if (sa == 0 && sb == 1)
-    loop(n, a, 0, b, 1, y);
-  else
-    loop(n, a, sa, b, sb, y);
+  th__each_pair(n, difference, a, sa, b, sb, y);
 }
