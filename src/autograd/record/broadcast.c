@@ -63,7 +63,7 @@ static ptrdiff_t least(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 /* ---- forward ---- */
 
 typedef struct pair {
-  th__pair_kernel *kernel;
+  th__pair_kernel kernel;
   const th_tensor *a, *b, *y;
   int axis_count;
   axis axes[TH_MAX_DIMS];
@@ -75,8 +75,11 @@ static void forward_elements(const void *context, ptrdiff_t begin, ptrdiff_t end
   while (begin < end) {
     ptrdiff_t offset[TENSORS] = {0};
     ptrdiff_t run = least(locate(p->axis_count, p->axes, begin, offset), end - begin);
-    p->kernel(p->y->dtype, run, th__at(p->a, offset[0]), last->stride[0], th__at(p->b, offset[1]),
-              last->stride[1], th__at(p->y, begin));
+    const void *a = th__at(p->a, offset[0]), *b = th__at(p->b, offset[1]);
+    if (p->y->dtype == TH_F32)
+      p->kernel.f32(run, a, last->stride[0], b, last->stride[1], th__at(p->y, begin));
+    else
+      p->kernel.f64(run, a, last->stride[0], b, last->stride[1], th__at(p->y, begin));
     begin += run;
   }
 }
@@ -97,7 +100,7 @@ static bool stretched_shape(th_tape *tape, const char *op, const th_tensor *a, c
   return true;
 }
 
-th_tensor *th__pair(th_tape *tape, const th_op *op, th__pair_kernel *kernel, th_tensor *a,
+th_tensor *th__pair(th_tape *tape, const th_op *op, th__pair_kernel kernel, th_tensor *a,
                     th_tensor *b) {
   th_tensor *inputs[] = {a, b};
   if (!th__ready(tape, op->name, 2, inputs) || !th__same_dtype(tape, op->name, 2, inputs))

@@ -10,4 +10,8 @@ th_tensor *th__cross_entropy(th_tape *tape, const th_op *op, th_tensor *logits,
                              const th_tensor *targets, bool mean);
 th_status th__cross_entropy_backward(th_node *node);
 
+/* How the gradient checker runs them: context is a th__loss *const *. */
+typedef th_tensor *th__loss(th_tape *tape, th_tensor *logits, const th_tensor *targets);
+th_tensor *th__run_loss(th_tape *tape, th_tensor *const *in, const void *context);
+
 #endif

@@ -1,8 +1,6 @@
 /* Recording layer_norm: last axis, any leading shape; saves four numbers per row. */
-#include <math.h>
-
 #include "autograd/gemm.h"
-#include "autograd/tape.h"
+#include "autograd/record/norm.h"
 
 typedef struct rows_of {
   ptrdiff_t rows, n;
@@ -10,8 +8,6 @@ typedef struct rows_of {
   const th_tensor *x, *gain, *bias, *y, *dy;
   void *stats; /* [rows, 4] of x's type */
   th_tensor *dx, *dgain, *dbias;
-  ptrdiff_t row_pieces, row_grain,
-      column_grain; /* backward: pieces of rows first, then of columns */
 } rows_of;
 
 static void *data_at(const th_tensor *x, ptrdiff_t offset) {
@@ -31,31 +27,18 @@ static void forward_rows(const void *context, ptrdiff_t begin, ptrdiff_t end) {
 
 /* ---- backward: dx by rows, dgain and dbias by columns, side by side ---- */
 
-static void backward_rows(const rows_of *r, ptrdiff_t begin) {
-  ptrdiff_t rows = r->rows - begin < r->row_grain ? r->rows - begin : r->row_grain;
+static void backward_rows(const void *context, ptrdiff_t begin, ptrdiff_t end) {
+  const rows_of *r = context;
   ptrdiff_t at = begin * r->n;
-  TH__CALL(r->x->dtype, layer_norm_bwd, rows, r->n, th__at(r->x, at), data_at(r->gain, 0),
+  TH__CALL(r->x->dtype, layer_norm_bwd, end - begin, r->n, th__at(r->x, at), data_at(r->gain, 0),
            stats_at(r, begin), th__at(r->dy, at), th__at(r->dx, at));
 }
 
-static void backward_columns(const rows_of *r, ptrdiff_t begin) {
-  ptrdiff_t columns = r->n - begin < r->column_grain ? r->n - begin : r->column_grain;
-  TH__CALL(r->x->dtype, layer_norm_dgain, r->rows, columns, r->n, th__at(r->x, begin), r->stats,
+static void backward_columns(const void *context, ptrdiff_t begin, ptrdiff_t end) {
+  const rows_of *r = context;
+  TH__CALL(r->x->dtype, layer_norm_dgain, r->rows, end - begin, r->n, th__at(r->x, begin), r->stats,
            th__at(r->dy, begin), data_at(r->dgain, begin), data_at(r->dbias, begin));
 }
-
-static void backward_pieces(const void *context, ptrdiff_t begin, ptrdiff_t end) {
-  const rows_of *r = context;
-  for (ptrdiff_t i = begin; i < end; i++)
-    if (i < r->row_pieces)
-      backward_rows(r, i * r->row_grain);
-    else
-      backward_columns(r, (i - r->row_pieces) * r->column_grain);
-}
-
-static ptrdiff_t pieces_of(ptrdiff_t count, ptrdiff_t grain) { return (count + grain - 1) / grain; }
-
-#define LINE 16 /* columns: pieces do not share a cache line of dgain */
 
 static th_status backward(th_node *node) {
   rows_of r = {.x = th_node_input(node, 0),
@@ -65,18 +48,13 @@ static th_status backward(th_node *node) {
                .dx = th_node_grad(node, 0),
                .dgain = th_node_grad(node, 1),
                .dbias = th_node_grad(node, 2)};
-  const th_tensor *bias = th_node_input(node, 2);
-  r.n = th__dim(r.x, -1);
   if (r.x->count == 0) return TH_OK;
+  r.n = th__dim(r.x, -1);
   r.rows = r.x->count / r.n;
-  r.row_grain = th__grain(6 * r.n);
-  r.row_pieces = r.dx == NULL ? 0 : pieces_of(r.rows, r.row_grain);
-  r.column_grain = pieces_of(th__grain(4 * r.rows), LINE) * LINE;
   bool columns = r.dgain != NULL || r.dbias != NULL;
-  ptrdiff_t pieces = r.row_pieces + (columns ? pieces_of(r.n, r.column_grain) : 0);
-  bool shared = th__share_grad(r.x, r.gain) || th__share_grad(r.x, bias);
-  bool small = r.row_pieces <= 1 && r.n <= r.column_grain;
-  th__parallel(pieces, shared || small ? pieces : 1, backward_pieces, &r);
+  bool shared = th__share_grad(r.x, r.gain) || th__share_grad(r.x, th_node_input(node, 2));
+  th__rows_and_columns((th__side){backward_rows, r.dx == NULL ? 0 : r.rows, 6 * r.n},
+                       (th__side){backward_columns, columns ? r.n : 0, 4 * r.rows}, shared, &r);
   return TH_OK;
 }
 
@@ -109,23 +87,15 @@ const th_op th__op_layer_norm = {"layer_norm", backward, checks};
 
 /* ---- recording ---- */
 
-static bool fits(th_tape *tape, const th_tensor *x, const th_tensor *vector, const char *name) {
-  if (vector == NULL || (vector->ndim == 1 && vector->shape[0] == th__dim(x, -1))) return true;
-  th_fail(tape, TH_ERR_SHAPE, "layer_norm", "the %s is %s but x is %s; a %s of [%td] is expected",
-          name, TH__TEXT(vector), TH__TEXT(x), name, th__dim(x, -1));
-  return false;
-}
-
 th_tensor *th_layer_norm(th_tape *tape, th_tensor *x, th_tensor *gain, th_tensor *bias, double eps) {
   if (!TH__READY(tape, "layer_norm", x, gain != NULL ? gain : x, bias != NULL ? bias : x))
     return NULL;
   th_tensor *in[] = {x, gain, bias};
   if (!th__same_dtype(tape, "layer_norm", 3, in)) return NULL;
-  TH__REQUIRE(tape, x->ndim >= 1, TH_ERR_SHAPE, "layer_norm",
-              "a scalar has no last axis; give at least one dimension");
-  TH__REQUIRE(tape, eps > 0 && isfinite(eps), TH_ERR_VALUE, "layer_norm",
-              "eps is %g; a finite number above 0 is expected, for example 1e-5", eps);
-  if (!fits(tape, x, gain, "gain") || !fits(tape, x, bias, "bias")) return NULL;
+  if (!th__norm_valid(tape, "layer_norm", x, eps) ||
+      !th__norm_fits(tape, "layer_norm", x, gain, "gain") ||
+      !th__norm_fits(tape, "layer_norm", x, bias, "bias"))
+    return NULL;
   for (int i = 0; i < 3; i++)
     if (in[i] != NULL && (in[i] = th_contiguous(tape, in[i])) == NULL) return NULL;
 

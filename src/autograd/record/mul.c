@@ -1,44 +1,27 @@
 /* Recording mul: NumPy broadcasting; the backward reads the inputs again. */
 #include "autograd/record/broadcast.h"
-
-static void forward(th_dtype dtype, ptrdiff_t n, const void *a, ptrdiff_t sa, const void *b,
-                    ptrdiff_t sb, void *y) {
-  TH__CALL(dtype, mul_fwd, n, a, sa, b, sb, y);
-}
+#include "autograd/record/cases.h"
 
 static th_status backward(th_node *node) {
   th_status status = th__operand_backward(node, 0, 1.0, th_node_input(node, 1));
   return status != TH_OK ? status : th__operand_backward(node, 1, 1.0, th_node_input(node, 0));
 }
 
-static th_tensor *run(th_tape *tape, th_tensor *const *in, const void *context) {
-  (void)context;
-  return th_mul(tape, in[0], in[1]);
-}
-
-static th_tensor *run_transposed(th_tape *tape, th_tensor *const *in, const void *context) {
-  (void)context;
-  return th_mul(tape, th_transpose(tape, in[0], 0, 1), in[1]);
-}
-
-static th_tensor *run_square(th_tape *tape, th_tensor *const *in, const void *context) {
-  (void)context;
-  return th_mul(tape, in[0], in[0]);
-}
-
+static th__binary *const op = th_mul;
 #define X(name, ...)                                                                               \
   { name, TH_FILL_NORMAL, 0, __VA_ARGS__ }
 static const th_check checks[] = {
-    {"", run, .input_count = 2, .inputs = {X("a", 2, {3, 4}), X("b", 2, {3, 4})}},
-    {"row", run, .input_count = 2, .inputs = {X("a", 3, {2, 3, 4}), X("b", 1, {4})}},
-    {"column and row", run, .input_count = 2, .inputs = {X("a", 2, {4, 1}), X("b", 2, {1, 5})}},
-    {"both stretch", run, .input_count = 2,
+    {"", th__run_binary, &op, .input_count = 2, .inputs = {X("a", 2, {3, 4}), X("b", 2, {3, 4})}},
+    {"row", th__run_binary, &op, .input_count = 2, .inputs = {X("a", 3, {2, 3, 4}), X("b", 1, {4})}},
+    {"column and row", th__run_binary, &op, .input_count = 2,
+     .inputs = {X("a", 2, {4, 1}), X("b", 2, {1, 5})}},
+    {"both stretch", th__run_binary, &op, .input_count = 2,
      .inputs = {X("a", 4, {2, 1, 4, 1}), X("b", 3, {3, 1, 2})}},
-    {"scalar", run, .input_count = 2, .inputs = {X("a", 0, {0}), X("b", 2, {3, 4})}},
-    {"transposed", run_transposed, .input_count = 2,
+    {"scalar", th__run_binary, &op, .input_count = 2, .inputs = {X("a", 0, {0}), X("b", 2, {3, 4})}},
+    {"transposed", th__run_first_transposed, &op, .input_count = 2,
      .inputs = {X("a", 2, {3, 4}), X("b", 2, {4, 3})}},
-    {"square", run_square, .input_count = 1, .inputs = {X("x", 2, {3, 4})}},
-    {"large", run, .large = true, .input_count = 2,
+    {"square", th__run_twice, &op, .input_count = 1, .inputs = {X("x", 2, {3, 4})}},
+    {"large", th__run_binary, &op, .large = true, .input_count = 2,
      .inputs = {X("a", 3, {4, 64, 96}), X("b", 2, {64, 96})}},
     {0}};
 #undef X
@@ -46,5 +29,5 @@ static const th_check checks[] = {
 const th_op th__op_mul = {"mul", backward, checks};
 
 th_tensor *th_mul(th_tape *tape, th_tensor *a, th_tensor *b) {
-  return th__pair(tape, &th__op_mul, forward, a, b);
+  return th__pair(tape, &th__op_mul, (th__pair_kernel){th__f32->mul_fwd, th__f64->mul_fwd}, a, b);
 }

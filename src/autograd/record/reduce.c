@@ -115,3 +115,15 @@ th_tensor *th__reduce(th_tape *tape, const th_op *op, th_tensor *x, int axis, bo
     return NULL;
   return th_record(tape, op, y, &x, 1, &s, sizeof s);
 }
+
+/* ---- checks ---- */
+
+th_tensor *th__run_reduction(th_tape *tape, th_tensor *const *in, const void *context) {
+  const th__reduction *r = context;
+  return r->op(tape, in[0], r->axis);
+}
+
+th_tensor *th__run_reduction_transposed(th_tape *tape, th_tensor *const *in, const void *context) {
+  const th__reduction *r = context;
+  return r->op(tape, th_transpose(tape, in[0], 0, 1), r->axis);
+}

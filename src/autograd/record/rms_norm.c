@@ -1,8 +1,6 @@
 /* Recording rms_norm: last axis, any leading shape; saves two numbers per row. */
-#include <math.h>
-
 #include "autograd/gemm.h"
-#include "autograd/tape.h"
+#include "autograd/record/norm.h"
 
 typedef struct kept {
   void *stats; /* [rows, 2] of x's type */
@@ -14,8 +12,6 @@ typedef struct rows_of {
   kept saved;
   const th_tensor *x, *gain, *y, *dy;
   th_tensor *dx, *dgain;
-  ptrdiff_t row_pieces, row_grain,
-      column_grain; /* backward: pieces of rows first, then of columns */
 } rows_of;
 
 static void *gain_at(const rows_of *r) { return r->gain == NULL ? NULL : th__at(r->gain, 0); }
@@ -33,31 +29,18 @@ static void forward_rows(const void *context, ptrdiff_t begin, ptrdiff_t end) {
 
 /* ---- backward: dx by rows, dgain by columns, side by side ---- */
 
-static void backward_rows(const rows_of *r, ptrdiff_t begin) {
-  ptrdiff_t rows = r->rows - begin < r->row_grain ? r->rows - begin : r->row_grain;
+static void backward_rows(const void *context, ptrdiff_t begin, ptrdiff_t end) {
+  const rows_of *r = context;
   ptrdiff_t at = begin * r->n;
-  TH__CALL(r->x->dtype, rms_norm_bwd, rows, r->n, r->saved.eps, th__at(r->x, at), gain_at(r),
+  TH__CALL(r->x->dtype, rms_norm_bwd, end - begin, r->n, r->saved.eps, th__at(r->x, at), gain_at(r),
            stats_at(r, begin), th__at(r->dy, at), th__at(r->dx, at));
 }
 
-static void backward_columns(const rows_of *r, ptrdiff_t begin) {
-  ptrdiff_t columns = r->n - begin < r->column_grain ? r->n - begin : r->column_grain;
-  TH__CALL(r->x->dtype, rms_norm_dgain, r->rows, columns, r->n, th__at(r->x, begin), stats_at(r, 0),
-           th__at(r->dy, begin), th__at(r->dgain, begin));
-}
-
-static void backward_pieces(const void *context, ptrdiff_t begin, ptrdiff_t end) {
+static void backward_columns(const void *context, ptrdiff_t begin, ptrdiff_t end) {
   const rows_of *r = context;
-  for (ptrdiff_t i = begin; i < end; i++)
-    if (i < r->row_pieces)
-      backward_rows(r, i * r->row_grain);
-    else
-      backward_columns(r, (i - r->row_pieces) * r->column_grain);
+  TH__CALL(r->x->dtype, rms_norm_dgain, r->rows, end - begin, r->n, th__at(r->x, begin),
+           stats_at(r, 0), th__at(r->dy, begin), th__at(r->dgain, begin));
 }
-
-static ptrdiff_t pieces_of(ptrdiff_t count, ptrdiff_t grain) { return (count + grain - 1) / grain; }
-
-#define LINE 16 /* columns: pieces do not share a cache line of dgain */
 
 static th_status backward(th_node *node) {
   rows_of r = {.saved = *(kept *)th_node_saved(node),
@@ -69,13 +52,9 @@ static th_status backward(th_node *node) {
   if (r.x->count == 0) return TH_OK;
   r.n = th__dim(r.x, -1);
   r.rows = r.x->count / r.n;
-  r.row_grain = th__grain(4 * r.n);
-  r.row_pieces = r.dx == NULL ? 0 : pieces_of(r.rows, r.row_grain);
-  r.column_grain = pieces_of(th__grain(3 * r.rows), LINE) * LINE;
-  ptrdiff_t pieces = r.row_pieces + (r.dgain == NULL ? 0 : pieces_of(r.n, r.column_grain));
-  bool one_after_the_other =
-      th__share_grad(r.x, r.gain) || (r.row_pieces <= 1 && r.n <= r.column_grain);
-  th__parallel(pieces, one_after_the_other ? pieces : 1, backward_pieces, &r);
+  th__rows_and_columns((th__side){backward_rows, r.dx == NULL ? 0 : r.rows, 4 * r.n},
+                       (th__side){backward_columns, r.dgain == NULL ? 0 : r.n, 3 * r.rows},
+                       th__share_grad(r.x, r.gain), &r);
   return TH_OK;
 }
 
@@ -105,25 +84,19 @@ th_tensor *th_rms_norm(th_tape *tape, th_tensor *x, th_tensor *gain, double eps)
   if (!TH__READY(tape, "rms_norm", x, gain != NULL ? gain : x) ||
       !th__same_dtype(tape, "rms_norm", 2, in))
     return NULL;
-  TH__REQUIRE(tape, x->ndim >= 1, TH_ERR_SHAPE, "rms_norm",
-              "a scalar has no last axis; give at least one dimension");
-  TH__REQUIRE(tape, eps > 0 && isfinite(eps), TH_ERR_VALUE, "rms_norm",
-              "eps is %g; a finite number above 0 is expected, for example 1e-5", eps);
-  ptrdiff_t n = th__dim(x, -1);
-  TH__REQUIRE(tape, gain == NULL || (gain->ndim == 1 && gain->shape[0] == n), TH_ERR_SHAPE,
-              "rms_norm", "the gain is %s but x is %s; a gain of [%td] is expected", TH__TEXT(gain),
-              TH__TEXT(x), n);
+  if (!th__norm_valid(tape, "rms_norm", x, eps) || !th__norm_fits(tape, "rms_norm", x, gain, "gain"))
+    return NULL;
   for (int i = 0; i < 2; i++)
     if (in[i] != NULL && (in[i] = th_contiguous(tape, in[i])) == NULL) return NULL;
 
   th_tensor *y = th_output(tape, x->dtype, x->ndim, x->shape);
   if (y == NULL) return NULL;
-  rows_of r = {.n = n, .saved = {NULL, eps}, .x = in[0], .gain = in[1], .y = y};
+  rows_of r = {.n = th__dim(x, -1), .saved = {NULL, eps}, .x = in[0], .gain = in[1], .y = y};
   if (x->count > 0) {
-    r.rows = x->count / n;
+    r.rows = x->count / r.n;
     r.saved.stats = th_tape_alloc(tape, 2 * (size_t)r.rows * th_dtype_size(x->dtype));
     if (r.saved.stats == NULL) return NULL;
-    th__parallel(r.rows, th__grain(4 * n), forward_rows, &r);
+    th__parallel(r.rows, th__grain(4 * r.n), forward_rows, &r);
   }
   return th_record(tape, &th__op_rms_norm, y, in, 2, &r.saved, sizeof r.saved);
 }

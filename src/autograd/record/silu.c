@@ -1,37 +1,25 @@
 /* Recording silu: saves nothing; the backward reads the input again. */
 #include "autograd/record/pointwise.h"
 
-static void forward(th_dtype dtype, ptrdiff_t n, const void *x, void *y) {
-  TH__CALL(dtype, silu_fwd, n, x, y);
+static th_status backward(th_node *node) {
+  th__point_backward kernel = {th__f32->silu_bwd, th__f64->silu_bwd, .cost = 10};
+  return th__pointwise_backward(node, th_node_input(node, 0), kernel);
 }
 
-static void slope(th_dtype dtype, ptrdiff_t n, const void *x, const void *dy, void *dx) {
-  TH__CALL(dtype, silu_bwd, n, x, dy, dx);
-}
-
-static th_status backward(th_node *node) { return th__pointwise_backward(node, slope); }
-
-static th_tensor *run(th_tape *tape, th_tensor *const *in, const void *context) {
-  (void)context;
-  return th_silu(tape, in[0]);
-}
-
-static th_tensor *run_transposed(th_tape *tape, th_tensor *const *in, const void *context) {
-  (void)context;
-  return th_silu(tape, th_transpose(tape, in[0], 0, 1));
-}
-
+static th__unary *const op = th_silu;
 static const th_check checks[] = {
-    {"", run, .input_count = 1, .inputs = {{"x", TH_FILL_NORMAL, 0, 2, {3, 5}}}},
-    {"far out", run, .input_count = 1, .inputs = {{"x", TH_FILL_NORMAL, 4, 2, {3, 5}}}},
-    {"transposed", run_transposed, .input_count = 1,
+    {"", th__run_unary, &op, .input_count = 1, .inputs = {{"x", TH_FILL_NORMAL, 0, 2, {3, 5}}}},
+    {"far out", th__run_unary, &op, .input_count = 1,
+     .inputs = {{"x", TH_FILL_NORMAL, 4, 2, {3, 5}}}},
+    {"transposed", th__run_unary_transposed, &op, .input_count = 1,
      .inputs = {{"x", TH_FILL_NORMAL, 0, 2, {4, 5}}}},
-    {"large", run, .large = true, .input_count = 1,
+    {"large", th__run_unary, &op, .large = true, .input_count = 1,
      .inputs = {{"x", TH_FILL_NORMAL, 0, 3, {4, 64, 96}}}},
     {0}};
 
 const th_op th__op_silu = {"silu", backward, checks};
 
 th_tensor *th_silu(th_tape *tape, th_tensor *x) {
-  return th__pointwise(tape, &th__op_silu, forward, x);
+  th__point_forward kernel = {th__f32->silu_fwd, th__f64->silu_fwd, .cost = 8};
+  return th__pointwise(tape, &th__op_silu, kernel, x);
 }

@@ -1,27 +1,21 @@
 /* Recording sum: see reduce.c. */
 #include "autograd/record/reduce.h"
 
-static th_tensor *run(th_tape *tape, th_tensor *const *in, const void *context) {
-  return th_sum(tape, in[0], *(const int *)context);
-}
-
-static th_tensor *run_transposed(th_tape *tape, th_tensor *const *in, const void *context) {
-  return th_sum(tape, th_transpose(tape, in[0], 0, 1), *(const int *)context);
-}
-
-static const int all = TH_ALL_AXES, first = 0, middle = 1, last = -1;
+static const th__reduction all = {th_sum, TH_ALL_AXES}, first = {th_sum, 0}, middle = {th_sum, 1},
+                           last = {th_sum, -1};
 #define X(...)                                                                                     \
   {                                                                                                \
     { "x", TH_FILL_NORMAL, 0, __VA_ARGS__ }                                                        \
   }
 static const th_check checks[] = {
-    {"all", run, &all, .input_count = 1, .inputs = X(3, {2, 3, 4})},
-    {"first axis", run, &first, .input_count = 1, .inputs = X(3, {2, 3, 4})},
-    {"middle axis", run, &middle, .input_count = 1, .inputs = X(3, {2, 3, 4})},
-    {"last axis", run, &last, .input_count = 1, .inputs = X(3, {2, 3, 4})},
-    {"transposed", run_transposed, &middle, .input_count = 1, .inputs = X(2, {3, 4})},
-    {"all, large", run, &all, .large = true, .input_count = 1, .inputs = X(3, {4, 64, 96})},
-    {"middle axis, large", run, &middle, .large = true, .input_count = 1,
+    {"all", th__run_reduction, &all, .input_count = 1, .inputs = X(3, {2, 3, 4})},
+    {"first axis", th__run_reduction, &first, .input_count = 1, .inputs = X(3, {2, 3, 4})},
+    {"middle axis", th__run_reduction, &middle, .input_count = 1, .inputs = X(3, {2, 3, 4})},
+    {"last axis", th__run_reduction, &last, .input_count = 1, .inputs = X(3, {2, 3, 4})},
+    {"transposed", th__run_reduction_transposed, &middle, .input_count = 1, .inputs = X(2, {3, 4})},
+    {"all, large", th__run_reduction, &all, .large = true, .input_count = 1,
+     .inputs = X(3, {4, 64, 96})},
+    {"middle axis, large", th__run_reduction, &middle, .large = true, .input_count = 1,
      .inputs = X(3, {4, 64, 96})},
     {0}};
 #undef X
