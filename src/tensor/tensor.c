@@ -108,6 +108,15 @@ ptrdiff_t th__next_offset(const th_tensor *tensor, ptrdiff_t *index, ptrdiff_t o
   return offset;
 }
 
+ptrdiff_t th__offset(const th_tensor *tensor, ptrdiff_t i) {
+  ptrdiff_t offset = 0;
+  for (int axis = tensor->ndim - 1; axis > 0; axis--) {
+    offset += i % tensor->shape[axis] * tensor->strides[axis];
+    i /= tensor->shape[axis];
+  }
+  return tensor->ndim == 0 ? 0 : offset + i * tensor->strides[0];
+}
+
 double th__get(const th_tensor *tensor, ptrdiff_t offset) {
   switch (tensor->dtype) {
   case TH_F32: return (double)((const float *)tensor->data)[offset];

@@ -53,6 +53,8 @@ static inline bool th__same_shape(const th_tensor *a, const th_tensor *b) {
 /* Steps through all elements of a strided tensor in row-major order: `index` (zeroed by the caller)
  * counts, the result is the element offset of the next position. */
 ptrdiff_t th__next_offset(const th_tensor *tensor, ptrdiff_t *index, ptrdiff_t offset);
+/* The element offset of position i in that order. */
+ptrdiff_t th__offset(const th_tensor *tensor, ptrdiff_t i);
 
 /* Reads and writes one element as double. */
 double th__get(const th_tensor *tensor, ptrdiff_t offset);

@@ -55,16 +55,6 @@ typedef struct rows_of {
   bool backward;
 } rows_of;
 
-/* How far the matrix (T, D) number i lies from the first. */
-static ptrdiff_t matrix_offset(const th_tensor *x, ptrdiff_t i) {
-  ptrdiff_t offset = 0;
-  for (int axis = x->ndim - 3; axis >= 0; axis--) {
-    offset += i % x->shape[axis] * x->strides[axis];
-    i /= x->shape[axis];
-  }
-  return offset;
-}
-
 static void turn_rows(const void *context, ptrdiff_t begin, ptrdiff_t end) {
   const rows_of *r = context;
   th_dtype dtype = r->dense->dtype;
@@ -72,7 +62,7 @@ static void turn_rows(const void *context, ptrdiff_t begin, ptrdiff_t end) {
   while (begin < end) {
     ptrdiff_t t = begin % r->length, rows = r->length - t;
     if (rows > end - begin) rows = end - begin;
-    void *strided = th__at(r->strided, matrix_offset(r->strided, begin / r->length) + t * ld);
+    void *strided = th__at(r->strided, th__offset(r->strided, begin * 2 * r->half));
     void *dense = th__at(r->dense, begin * 2 * r->half);
     const void *turn = (const char *)r->saved.turns + t * 2 * r->half * size;
     if (r->backward)
