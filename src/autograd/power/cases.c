@@ -65,6 +65,45 @@ static th_tensor *mean(th_tape *tape, th_tensor *const *in, const void *context)
   (void)context;
   return th_mean(tape, in[0], -1);
 }
+static th_tensor *rope(th_tape *tape, th_tensor *const *in, const void *context) {
+  return th_rope(tape, in[0], &(th_rope_options){.interleaved = context != NULL});
+}
+static th_tensor *rms_norm(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_rms_norm(tape, in[0], in[1], 1e-5);
+}
+static th_tensor *tanh_of(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_tanh(tape, in[0]);
+}
+static th_tensor *sigmoid_of(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_sigmoid(tape, in[0]);
+}
+static th_tensor *silu(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_silu(tape, in[0]);
+}
+static th_tensor *swiglu(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_swiglu(tape, in[0], in[1]);
+}
+static th_tensor *logsumexp(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_logsumexp(tape, in[0]);
+}
+static th_tensor *concat(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_concat(tape, in, 2, -1);
+}
+static th_tensor *rnn(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_rnn(tape, in[0], in[1], &(th_recurrent_weights){in[2], in[3], in[4]});
+}
+static th_tensor *lstm(th_tape *tape, th_tensor *const *in, const void *context) {
+  (void)context;
+  return th_lstm(tape, in[0], in[1], in[5], &(th_recurrent_weights){in[2], in[3], in[4]}, NULL);
+}
 static th_tensor *twice(th_tape *tape, th_tensor *const *in, const void *context) {
   (void)context; /* x is used by two operations, so that overwriting loses one of them */
   return th_add(tape, th_linear(tape, in[0], in[1], NULL), th_softmax(tape, in[0]));
@@ -129,6 +168,17 @@ static const th_check cases[] = {
     {"bias", bias, .input_count = 2, .inputs = {N("x", 0, 3, {2, 3, 5}), N("bias", 0, 1, {5})}},
     {"mean", mean, .input_count = 1, .inputs = {N("x", 0, 2, {4, 7})}},
     {"rotate", rotated, .input_count = 1, .inputs = {N("x", 0, 2, {5, 4})}},
+    {"rope", rope, .input_count = 1, .inputs = {N("x", 0, 3, {2, 5, 6})}},
+    {"rope, interleaved", rope, &given, .input_count = 1, .inputs = {N("x", 0, 3, {2, 5, 6})}},
+    {"rms_norm", rms_norm, .input_count = 2, .inputs = {N("x", 0, 2, {5, 7}), N("gain", 0, 1, {7})}},
+    {"tanh", tanh_of, .input_count = 1, .inputs = {N("x", 0, 2, {4, 6})}},
+    {"sigmoid", sigmoid_of, .input_count = 1, .inputs = {N("x", 0, 2, {4, 6})}},
+    {"silu", silu, .input_count = 1, .inputs = {N("x", 0, 2, {4, 6})}},
+    {"swiglu", swiglu, .input_count = 2, .inputs = {N("gate", 0, 2, {4, 6}), N("up", 0, 2, {4, 6})}},
+    {"logsumexp", logsumexp, .input_count = 1, .inputs = {N("x", 0, 2, {4, 6})}},
+    {"concat", concat, .input_count = 2, .inputs = {N("a", 0, 2, {4, 3}), N("b", 0, 2, {4, 3})}},
+    {"rnn", rnn, .input_count = 5, .inputs = {N("x", 0, 3, {2, 4, 3}), N("h0", 0, 2, {2, 5}), N("w_x", 0.5, 2, {5, 3}), N("w_h", 0.5, 2, {5, 5}), N("bias", 0, 1, {5})}},
+    {"lstm", lstm, .input_count = 6, .inputs = {N("x", 0, 3, {2, 3, 2}), N("h0", 0, 2, {2, 3}), N("w_x", 0.5, 2, {12, 2}), N("w_h", 0.5, 2, {12, 3}), N("bias", 0, 1, {12}), N("c0", 0, 2, {2, 3})}},
     {"two uses", twice, .input_count = 2, .inputs = {N("x", 0, 2, {4, 6}), N("weight", 0, 2, {6, 6})}},
     {0}};
 /* clang-format on */

@@ -59,8 +59,10 @@ th_status th__spoil_transpose(th__spoiled *s); /* the last two axes read in the 
 th_status th__spoil_width(th__spoiled *s);     /* times (last axis of input 0) ^ param */
 th_status th__spoil_rows(th__spoiled *s);      /* times (rows of input 0) ^ param */
 th_status th__spoil_last_row(th__spoiled *s); /* vector: the upstream's last row, not the rows' sum */
-th_status th__spoil_swap_heads(th__spoiled *s); /* axis 1: 0 and 1 exchanged */
-th_status th__spoil_drop_entry(th__spoiled *s); /* the largest entry missing */
+th_status th__spoil_swap_heads(th__spoiled *s);     /* axis 1: 0 and 1 exchanged */
+th_status th__spoil_upstream(th__spoiled *s);       /* dy as it is */
+th_status th__spoil_second_quarter(th__spoiled *s); /* rows n/4 .. n/2 are 0 */
+th_status th__spoil_drop_entry(th__spoiled *s);     /* the largest entry missing */
 
 /* spoil_ops.c and spoil_attention.c: faults of particular operations. */
 th_status th__spoil_linear_term(th__spoiled *s);         /* one term of each sum dropped */
@@ -74,6 +76,13 @@ th_status th__spoil_embedding_last(th__spoiled *s);      /* the last hit wins */
 th_status th__spoil_gate_open(th__spoiled *s);           /* dy where the forward has 0 */
 th_status th__spoil_gelu_term(th__spoiled *s);           /* without x phi(x) */
 th_status th__spoil_rotation(th__spoiled *s);            /* turned by +angle */
+th_status th__spoil_rope(th__spoiled *s);                /* turned by +angle; param: interleaved */
+th_status th__spoil_rms_mean(th__spoiled *s);            /* without - x mean(d x) / rms^2 */
+th_status th__spoil_silu_term(th__spoiled *s);           /* dy sigmoid(x) */
+th_status th__spoil_swiglu_up(th__spoiled *s);           /* dgate without the factor up */
+th_status th__spoil_swiglu_swap(th__spoiled *s);         /* each input gets the other's */
+th_status th__spoil_rows_upstream(th__spoiled *s);       /* a row's dy at each entry */
+th_status th__spoil_concat_swap(th__spoiled *s); /* of two equal pieces, each gets the other's */
 th_status th__spoil_attention_row_sum(th__spoiled *s);
 th_status th__spoil_attention_mask(th__spoiled *s); /* param: extra keys seen; large: no mask */
 th_status th__spoil_attention_untransposed(th__spoiled *s); /* dv = P dy */

@@ -84,3 +84,14 @@ th_status th__spoil_swap_heads(th__spoiled *s) {
   }
   return TH_OK;
 }
+
+th_status th__spoil_upstream(th__spoiled *s) {
+  th_tensor_read(th_node_upstream(s->node), s->delta);
+  return TH_OK;
+}
+
+th_status th__spoil_second_quarter(th__spoiled *s) {
+  ptrdiff_t quarter = s->count / 4;
+  memset(s->delta + quarter, 0, (size_t)quarter * sizeof *s->delta);
+  return TH_OK;
+}
