@@ -166,6 +166,9 @@ static off_t log_length(const char *path, long step) {
 }
 
 static th_status open_log(th__run *run, long step, th_error *error) {
+  struct stat status;
+  if (stat(run->log_path, &status) == 0 && !S_ISREG(status.st_mode)) /* /dev/full has no end */
+    return th__error(error, TH_ERR_IO, "%.150s: it is no regular file", run->log_path);
   off_t length = log_length(run->log_path, step);
   int file = open(run->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0) return failed(error, run->log_path, "open for writing");
