@@ -7,6 +7,8 @@
 #include "derive/mutate.h"
 
 enum { MAX_VALUES = 20, MAX_HELPERS = 8, MAX_GRADIENTS = 16, MAX_SHARES = 10, MAX_CONSTANTS = 24 };
+#define SLACK 1e-8  /* what the diagnosis allows for */
+#define EXACT 1e-10 /* and what rounding may take of it */
 enum { MAX_CLUES = MAX_VALUES + MAX_HELPERS + MAX_GRADIENTS + MAX_SHARES };
 
 /* What one draw says; the names and their order are the same in every draw. */
@@ -214,6 +216,18 @@ static bool collect(brief *b, const cast *c, const th__outcome *o) {
   return b->evidence->got.data != NULL && b->evidence->want.data != NULL;
 }
 
+/* Whether rounding leaves enough of both sides to fit anything to. In a draw where everything is
+ * saturated it may not, and such a draw would contradict the right name. */
+static bool is_exact(const th__outcome *o) {
+  double largest = 0, rounding = 0;
+  for (ptrdiff_t i = 0; i < o->truth->count; i++) {
+    largest = fmax(largest, (double)fabsl(o->truth->v[i]));
+    rounding = fmax(rounding, o->truth->e[i]);
+  }
+  for (ptrdiff_t i = 0; i < o->given->count; i++) rounding = fmax(rounding, o->given->e[i]);
+  return rounding <= EXACT * largest && (largest == 0 || largest > 1e-200);
+}
+
 /* A clue that some draw lacks would put all others in the wrong place. */
 static int same_clues(const th__evidence *evidence, int runs) {
   int good = runs > 0;
@@ -234,11 +248,15 @@ void th__explain(th__court *court, int claim, th__finding *finding) {
   const th__claim *about = &court->derivation->claims.list[claim];
   th__evidence evidence[TH__KEPT_DRAWS];
   cast c = {0};
-  int runs = 0;
+  int runs = 0, exact = 0;
+  for (int i = 0; i < court->kept_count; i++) {
+    const th__outcome *o = &court->kept[i]->outcomes[claim];
+    exact += o->given != NULL && is_exact(o);
+  }
   for (int i = 0; i < court->kept_count; i++) {
     th__draw *draw = court->kept[i];
     const th__outcome *o = &draw->outcomes[claim];
-    if (o->given == NULL || o->truth->count == 0) continue;
+    if (o->given == NULL || o->truth->count == 0 || (exact > 0 && !is_exact(o))) continue;
     if (runs == 0) {
       cast_sizes(court, &c);
       cast_names(court, draw, about, &c);
@@ -256,7 +274,7 @@ void th__explain(th__court *court, int claim, th__finding *finding) {
     snprintf(finding->diagnosis.text, sizeof finding->diagnosis.text, "%s", finding->where);
     return;
   }
-  th__diagnose(about->name, same_clues(evidence, runs), evidence, 1e-8, &finding->diagnosis);
+  th__diagnose(about->name, same_clues(evidence, runs), evidence, SLACK, &finding->diagnosis);
   th__remedy remedy = th__remedy_find(court, claim);
   if (!remedy.found) return;
   if (finding->diagnosis.kind == TH__BUG_UNKNOWN) {

@@ -35,6 +35,10 @@ static const mistake mistakes[] = {
     {NORM,
      "dX = (dN - mean(dN, axis=-1, keepdims=True) - N * mean(dN * N, axis=-1, keepdims=True))\n",
      "dX", TH__BUG_FACTOR, "misses the factor r"},
+    /* saturated in some draws, where rounding is all there is to see */
+    {"d, e, m = 7, 3, 4\nU = input(d, m)\nX = input(e, d)\nV = X - sum(X)\n"
+     "W = concat((V[-1:], V[:-1]), axis=0) + V\nY = sigmoid(W)\nloss(Y)\n",
+     "dW = dY * Y * (1 - Y) * 1.0001\n", "dW", TH__BUG_FACTOR, "right up to a factor 1.0001"},
     /* signs: of everything, and of one term */
     {ATTENTION, "dV = -P.T @ dO\n", "dV", TH__BUG_SIGN, "wrong sign"},
     {ATTENTION, "dS = P * (dP + sum(P * dP, axis=-1, keepdims=True))\n", "dS", TH__BUG_SIGN,
