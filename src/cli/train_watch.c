@@ -19,6 +19,9 @@ void train_watch_signals(void) {
                              .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
+  struct sigaction hangup; /* the terminal was closed: not with nohup, which has it ignored */
+  if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, NULL);
   signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write, with a message */
   signal(SIGXFSZ, SIG_IGN); /* and so is a file that grows beyond a limit */
 }

@@ -15,7 +15,7 @@ typedef struct train_watch {
 } train_watch;
 
 th__train_watch train_watch_functions(train_watch *watch);
-/* The first of SIGINT and SIGTERM asks for an end after the step, the second ends at once. */
+/* The first of SIGINT, SIGTERM and SIGHUP asks for an end after the step, a second one ends at once. */
 void train_watch_signals(void);
 int train_interrupted(void); /* the signal, or 0 */
 void train_print_head(train_watch *watch);

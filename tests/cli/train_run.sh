@@ -110,7 +110,7 @@ wait_for() {
   done
   fail "$1 stays empty"
 }
-for signal in INT TERM; do
+for signal in INT TERM HUP; do
   rm -rf s
   # shellcheck disable=SC2086
   "$tapehead" train --task copy $small --steps 100000000 --save-every 0 --out s >out 2>err &
@@ -119,7 +119,7 @@ for signal in INT TERM; do
   kill -$signal $child
   wait $child
   code=$?
-  [ $code -eq $([ $signal = INT ] && echo 130 || echo 143) ] || fail "SIG$signal: exit code $code"
+  [ $code -eq $((128 + $(kill -l $signal))) ] || fail "SIG$signal: exit code $code"
   grep -q '`tapehead train --resume --out s` goes on' err || fail "SIG$signal: $(cat err)"
   ! command -v gnuplot >/dev/null || [ -s s/plots.svg ] || fail "SIG$signal: no plots: $(cat err)"
   steps=$(grep -c '"loss"' s/log.jsonl)
