@@ -108,6 +108,22 @@ Test(modes, second_derivatives_across_kinks_are_no_false_alarm) {
   free(values);
 }
 
+/* Several kinks along one direction: looked at one by one. A wrong claim there is still wrong. */
+Test(modes, projections_through_several_kinks_are_no_false_alarm) {
+  double values[12] = {0};
+  for (int i = 0; i < 12; i += 2) values[i] = i - 5;
+  th_tensor *x = vector(12, values);
+  for (uint64_t seed = 0; seed < 10; seed++) {
+    th_gradcheck_result r;
+    const th_gradcheck_options options = {.mode = TH_CHECK_PROJECTION, .seed = seed};
+    cr_assert_eq(th_gradcheck(rectified, &x, 1, NULL, &options, &r, NULL), TH_OK);
+    cr_expect(r.verdict == TH_KINK, "%s: %s", th_verdict_name(r.verdict), r.rows[0].detail);
+    r = check_pointwise(&(pointwise){fabs, twice, false, 0}, 12, values, &options);
+    expect_verdict(&r, TH_WRONG);
+  }
+  th_tensor_free(x);
+}
+
 Test(modes, precision_mode_compares_f32_with_f64_only) {
   th_gradcheck_result r = check_pointwise(&(pointwise){sine, cosine, false, 0}, 4, points,
                                           &(th_gradcheck_options){.mode = TH_CHECK_PRECISION});
