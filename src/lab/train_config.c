@@ -20,7 +20,8 @@
 static const char *const presets[] = {
     NULL,
     "{\"layers\": 2, \"heads\": 4, \"d_model\": 64, \"seq\": 32, \"batch\": 16, \"steps\": 400,"
-    " \"lr\": 0.003, \"min_lr\": 0.0003, \"schedule\": \"cosine\", \"warmup\": 20, \"eval_every\": 50}",
+    " \"lr\": 0.003, \"min_lr\": 0.0003, \"schedule\": \"cosine\", \"warmup\": 20, \"init\": \"width\","
+    " \"eval_every\": 50}",
     "{\"layers\": 4, \"heads\": 4, \"d_model\": 128, \"seq\": 64, \"batch\": 12, \"steps\": 2000,"
     " \"lr\": 0.001, \"min_lr\": 0.0001, \"schedule\": \"cosine\", \"warmup\": 100, \"init\": \"gpt2\","
     " \"beta2\": 0.99, \"weight_decay\": 0.1, \"eval_every\": 250}",
@@ -197,7 +198,9 @@ static void complete_model(th__train *c) {
   DEFAULT(dk, c->d_model / c->heads > 0 ? c->d_model / c->heads : 1);
   DEFAULT(hidden, c->feed_forward == TH_FEED_FORWARD_SWIGLU ? (8 * c->d_model / 3 + 7) / 8 * 8
                                                             : 4 * c->d_model);
-  if (c->from[TH__TRAIN_init] == TH__FROM_DEFAULT) c->init = TH_INIT_WIDTH;
+  /* Toy tasks are learnt sooner from larger weights. */
+  if (c->from[TH__TRAIN_init] == TH__FROM_DEFAULT)
+    c->init = c->text.count > 0 ? TH_INIT_GPT2 : TH_INIT_WIDTH;
 }
 
 void th__train_complete(th__train *c) {

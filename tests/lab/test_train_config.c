@@ -122,6 +122,29 @@ Test(train_config, precedence) {
   cr_assert(zero.clip == 0 && zero.weight_decay == 0 && zero.beta1 == 0);
 }
 
+static int init_of(const char *name, const char *value, const char *preset, const char *init) {
+  th__train c = {0};
+  option(&c, name, value);
+  if (preset != NULL) option(&c, "preset", preset);
+  if (init != NULL) option(&c, "init", init);
+  cr_assert_eq(th__train_apply_preset(&c, &error), TH_OK, "%s", error.message);
+  th__train_complete(&c);
+  int kind = c.init;
+  th__train_free(&c);
+  return kind;
+}
+
+Test(train_config, first_weights) {
+  cr_assert_eq(init_of("text", "a.txt", NULL, NULL), TH_INIT_GPT2);
+  cr_assert_eq(init_of("text", "a.txt", "tiny", NULL), TH_INIT_WIDTH);
+  cr_assert_eq(init_of("text", "a.txt", "small", NULL), TH_INIT_GPT2);
+  cr_assert_eq(init_of("text", "a.txt", "gpt2-124m", NULL), TH_INIT_GPT2);
+  cr_assert_eq(init_of("text", "a.txt", NULL, "xavier"), TH_INIT_XAVIER);
+  cr_assert_eq(init_of("text", "a.txt", "tiny", "gpt2"), TH_INIT_GPT2);
+  cr_assert_eq(init_of("task", "copy", NULL, NULL), TH_INIT_WIDTH, "learnt sooner");
+  cr_assert_eq(init_of("task", "copy", NULL, "gpt2"), TH_INIT_GPT2);
+}
+
 Test(train_config, files_of_a_higher_rank_replace_those_of_a_lower) {
   th__train c = {0};
   option(&c, "text", "mine.txt");
