@@ -51,6 +51,15 @@ resumes --text book.txt --validation book.txt --dropout 0.5 --beta1 0 --beta2 0
 # A seed that signed 64-bit numbers do not hold: the log of the first part was lost when the second began.
 resumes --task copy --model lstm --dropout 0.2 --seed 18446744073709551615
 
+# A run that ended for want of patience goes on as one that had more of it from the beginning.
+early="--text book.txt --batch 4 --seq 9 --steps 300 --lr 0.3 --eval-every 1 --eval-batches 2"
+# shellcheck disable=SC2086
+run $early --patience 2 --out impatient && run --resume --patience 5 --out impatient && run $early --patience 5 --out patient ||
+  fail "patience: $(cat err)"
+cmp impatient/last.safetensors patient/last.safetensors || fail "more patience later is not patience from the beginning"
+[ "$(losses impatient/log.jsonl)" = "$(losses patient/log.jsonl)" ] || fail "more patience: other losses"
+[ "$(losses patient/log.jsonl | wc -l)" -lt 300 ] || fail "patience did not end"
+
 for model in gpt llama rnn lstm seq2seq; do
   for threads in 1 2 3 4 8; do
     run --task copy --model $model --layers 2 --d-model 64 --seq 33 --batch 24 --accumulate 2 --dropout 0.1 \

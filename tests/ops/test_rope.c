@@ -291,3 +291,40 @@ Test(rope, rejects) {
   expect_error(tape, TH_ERR_VALUE, "NULL");
   th_tape_free(tape);
 }
+
+/* The two orders of pairs are one rotation of entries in another order, forward and backward, at any
+ * offset. */
+TEST_BOTH(rope, orders_differ_by_a_permutation) {
+  enum { ROWS = 3, WIDTH = 8, HALF = WIDTH / 2 };
+  static const ptrdiff_t offsets[] = {0, 1, 7, 1000, 1000000};
+  th_tape *tape = th_tape_new();
+  for (size_t k = 0; k < sizeof offsets / sizeof *offsets; k++) {
+    double values[2][ROWS * WIDTH], y[2][ROWS * WIDTH], dx[2][ROWS * WIDTH];
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+      int at = i % WIDTH;
+      values[1][i] = th_random_normal((th_random){.seed = 5}, (uint64_t)i);
+      values[0][i - at + at / 2 + at % 2 * HALF] = values[1][i];
+    }
+    for (int interleaved = 0; interleaved < 2; interleaved++) {
+      th_tensor *x = make(tape, dtype, TH_SHAPE(ROWS, WIDTH), values[interleaved]);
+      th_rope_options options = {.offset = offsets[k], .interleaved = interleaved};
+      th_tensor *turned = th_rope(tape, x, &options);
+      cr_assert_eq(th_backward(tape, th_sum(tape, th_mul(tape, turned, turned), TH_ALL_AXES)),
+                   TH_OK, "%s", th_tape_message(tape));
+      th_tensor_read(turned, y[interleaved]);
+      th_tensor_read(th_tensor_grad(x), dx[interleaved]);
+      th_tape_reset(tape);
+    }
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+      int at = i % WIDTH, half = i - at + at / 2 + at % 2 * HALF;
+      double limit = tolerances[dtype].value;
+      cr_assert(fabs(y[1][i] - y[0][half]) <= limit, "offset %td: %g, %g", offsets[k], y[1][i],
+                y[0][half]);
+      /* The norm does not change, so the gradient of its square is 2 x. */
+      cr_assert(fabs(dx[1][i] - 2 * values[1][i]) <= 10 * limit &&
+                    fabs(dx[0][half] - dx[1][i]) <= 10 * limit,
+                "offset %td: %g, %g, not %g", offsets[k], dx[1][i], dx[0][half], 2 * values[1][i]);
+    }
+  }
+  th_tape_free(tape);
+}

@@ -130,3 +130,34 @@ TEST_BOTH(accumulation, a_step_after_any_split_is_the_step_of_the_whole) {
     th_params_free(params);
   }
 }
+
+/* A first part in which nothing counts leaves no trace: not in moments, not in decay, not in the count of
+ * steps. */
+TEST_BOTH(accumulation, nothing_counts_in_the_first_part) {
+  double got[2][TOKENS * 2];
+  for (int ignored_first = 0; ignored_first < 2; ignored_first++) {
+    th_params *params = th_params_new(NULL);
+    th_tensor *logits = make_logits(params, dtype);
+    th_optim *optim = th_adamw_new(params, &(th_adamw){.lr = 0.1, .weight_decay = 0.5}, NULL);
+    th_tape *tape = th_tape_new();
+    for (int step = 0; step < 3; step++) {
+      static const int begins[] = {4, 0}, ends[] = {6, 4};
+      for (int part = ignored_first ? 0 : 1; part < 2; part++) {
+        int count = ends[part] - begins[part];
+        th_tensor *labels = th_input(tape, TH_I32, TH_SHAPE(count), targets + begins[part]);
+        th_tensor *rows = th_slice(tape, logits, 0, begins[part], ends[part]);
+        th_tensor *loss = th_scale(tape, th_cross_entropy_sum(tape, rows, labels), 1.0 / 4);
+        cr_assert_eq(th_backward(tape, loss), TH_OK, "%s", th_tape_message(tape));
+        if (part == 0) cr_assert_eq(th_tensor_item(loss), 0);
+        th_tape_reset(tape);
+      }
+      cr_assert_eq(th_optim_step(optim, NULL), TH_OK);
+    }
+    cr_assert_eq(th_optim_steps(optim), 3);
+    th_tensor_read(logits, got[ignored_first]);
+    th_tape_free(tape);
+    th_optim_free(optim);
+    th_params_free(params);
+  }
+  cr_assert_arr_eq(got[0], got[1], sizeof got[0]);
+}
