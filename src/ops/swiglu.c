@@ -22,8 +22,9 @@ static void both(ptrdiff_t n, const real *a, const real *b, const real *dy, real
                  real *restrict db) {
 #pragma omp simd
   for (ptrdiff_t i = 0; i < n; i++) {
-    da[i] += dy[i] * b[i] * th__silu_slope(a[i]);
-    db[i] += dy[i] * th__silu(a[i]);
+    real before_a = da[i], before_b = db[i];
+    da[i] = before_a + dy[i] * b[i] * th__silu_slope(a[i]);
+    db[i] = before_b + dy[i] * th__silu(a[i]);
   }
 }
 

@@ -117,6 +117,30 @@ ptrdiff_t th__offset(const th_tensor *tensor, ptrdiff_t i) {
   return tensor->ndim == 0 ? 0 : offset + i * tensor->strides[0];
 }
 
+/* All strides but the last are multiples of `row`. */
+static bool in_rows(const th_tensor *x, ptrdiff_t row) {
+  for (int i = 0; i < x->ndim - 1; i++)
+    if (x->shape[i] > 1 && x->strides[i] % row != 0) return false;
+  return true;
+}
+
+static uintptr_t end_of(const th_tensor *x) {
+  return (uintptr_t)th__at(x, th__offset(x, x->count - 1) + 1);
+}
+
+bool th__apart(const th_tensor *a, const th_tensor *b) {
+  if (a->count == 0) return true;
+  uintptr_t first = (uintptr_t)a->data, second = (uintptr_t)b->data;
+  if (end_of(a) <= second || end_of(b) <= first) return true;
+  if (a->ndim < 2) return false;
+  /* Counted from a's first element, modulo the row's width, a lies at 0 .. n-1 and b from `column` on. */
+  ptrdiff_t n = th__dim(a, -1), row = th__stride(a, -2);
+  if (row <= 0 || !in_rows(a, row) || !in_rows(b, row)) return false;
+  ptrdiff_t away = (ptrdiff_t)(second - first) / (ptrdiff_t)th_dtype_size(a->dtype);
+  ptrdiff_t column = (away % row + row) % row;
+  return column >= n && column + n <= row;
+}
+
 double th__get(const th_tensor *tensor, ptrdiff_t offset) {
   switch (tensor->dtype) {
   case TH_F32: return (double)((const float *)tensor->data)[offset];

@@ -55,6 +55,10 @@ static inline bool th__same_shape(const th_tensor *a, const th_tensor *b) {
 ptrdiff_t th__next_offset(const th_tensor *tensor, ptrdiff_t *index, ptrdiff_t offset);
 /* The element offset of position i in that order. */
 ptrdiff_t th__offset(const th_tensor *tensor, ptrdiff_t i);
+/* False if two tensors of one shape and type may have an element in common: both may be windows into one.
+ * True for windows whose memory lies apart, and for columns of one matrix, such as halves of a projection;
+ * their last axis must be contiguous. */
+bool th__apart(const th_tensor *a, const th_tensor *b);
 
 /* Reads and writes one element as double. */
 double th__get(const th_tensor *tensor, ptrdiff_t offset);

@@ -101,6 +101,48 @@ TEST_BOTH(swiglu, one_tensor_in_both_places_and_overlapping_windows) {
   th_set_threads(0);
 }
 
+/* Windows [300, 40] into one matrix [301, 100], whose gradients meet or do not: read and written where they
+ * lie, without a copy. */
+TEST_BOTH(swiglu, windows_into_one_matrix) {
+  enum { rows = 300, n = 40, width = 100 };
+  static const ptrdiff_t origins[][4] = {
+      {0, 0, 0, 40},  {0, 60, 0, 0}, /* halves; the second comes first */
+      {0, 0, 0, 1},   {0, 23, 0, 0}, /* columns in common */
+      {0, 10, 1, 10}, {1, 0, 0, 0},  /* rows in common */
+      {0, 60, 1, 10}, {0, 60, 1, 0}, /* the end of a row and the next one's begin */
+  };
+  static double want[(rows + 1) * width];
+  th_set_threads(3);
+  th_tape *tape = th_tape_new();
+  for (size_t k = 0; k < sizeof origins / sizeof *origins; k++) {
+    const ptrdiff_t *o = origins[k];
+    th_tensor *x = th_input_grad(tape, dtype, TH_SHAPE(rows + 1, width), NULL), *window[2];
+    th_init_normal(x, 0, 2, (th_random){5, 0, 0});
+    for (int i = 0; i < 2; i++) {
+      th_tensor *high = th_slice(tape, x, 0, o[2 * i], o[2 * i] + rows);
+      window[i] = th_slice(tape, high, 1, o[2 * i + 1], o[2 * i + 1] + n);
+    }
+    th_tensor *y = th_swiglu(tape, window[0], window[1]);
+    cr_assert_eq(th_tape_node_count(tape), 1, "a copy was made");
+    th_tensor *dy = th_input(tape, dtype, TH_SHAPE(rows, n), NULL);
+    th_init_normal(dy, 0, 1, (th_random){6, 0, 0});
+    cr_assert_eq(th_backward_from(tape, y, dy), TH_OK, "%s", th_tape_message(tape));
+    memset(want, 0, sizeof want);
+    for (ptrdiff_t i = 0; i < rows * n; i++) {
+      ptrdiff_t gate = (i / n + o[0]) * width + i % n + o[1];
+      ptrdiff_t up = (i / n + o[2]) * width + i % n + o[3];
+      double g = th__get(dy, i), a = th__get(x, gate), b = th__get(x, up);
+      cr_assert(fabs(th__get(y, i) - silu(a) * b) <= tolerances[dtype].gradient, "y[%td]", i);
+      want[gate] += g * b * silu_slope(a);
+      want[up] += g * silu(a);
+    }
+    expect_values("dx", th_tensor_grad(x), want, tolerances[dtype].gradient);
+    th_tape_reset(tape);
+  }
+  th_tape_free(tape);
+  th_set_threads(0);
+}
+
 /* A gradient that is there already stays; an input that wants none gets none. */
 TEST_BOTH(swiglu, gradients_accumulate_and_one_side_may_be_wanted) {
   const double a = 0.75, b = -2;

@@ -35,30 +35,6 @@ static ptrdiff_t side_by_side(const th_tensor *gate, const th_tensor *up) {
 
 /* ---- backward ---- */
 
-/* All strides but the last are multiples of `row`. */
-static bool in_rows(const th_tensor *x, ptrdiff_t row) {
-  for (int i = 0; i < x->ndim - 1; i++)
-    if (x->shape[i] > 1 && x->strides[i] % row != 0) return false;
-  return true;
-}
-
-/* False if two gradients may have an element in common: both inputs may be one tensor, or overlapping
- * windows into one. */
-static bool apart(const th_tensor *a, const th_tensor *b) {
-  if (a == NULL || b == NULL || a->count == 0) return true;
-  uintptr_t size = th_dtype_size(a->dtype), first = (uintptr_t)a->data, second = (uintptr_t)b->data;
-  uintptr_t end = first + (uintptr_t)(th__offset(a, a->count - 1) + 1) * size;
-  uintptr_t second_end = second + (uintptr_t)(th__offset(b, b->count - 1) + 1) * size;
-  if (end <= second || second_end <= first) return true;
-  if (a->ndim < 2) return false;
-  /* Columns of one matrix, as halves of one projection are: counted from a's first, modulo the row's
-   * width, a's lie at 0 .. n-1 and b's from `column` on. */
-  ptrdiff_t n = th__dim(a, -1), row = th__stride(a, -2);
-  if (row <= 0 || !in_rows(a, row) || !in_rows(b, row)) return false;
-  ptrdiff_t column = ((ptrdiff_t)(second - first) / (ptrdiff_t)size % row + row) % row;
-  return column >= n && column + n <= row;
-}
-
 static void run_backward(elements e, th_tensor *dgate, th_tensor *dup) {
   e.dgate = dgate;
   e.dup = dup;
@@ -71,9 +47,9 @@ static th_status backward(th_node *node) {
   th_tensor *dgate = th_node_grad(node, 0), *dup = th_node_grad(node, 1);
   if (e.dy->count == 0) return TH_OK;
   e.length = side_by_side(e.gate, e.up);
-  if (apart(dgate, dup))
+  if (dgate == NULL || dup == NULL || th__apart(dgate, dup))
     run_backward(e, dgate, dup);
-  else { /* one after the other */
+  else { /* one tensor in both places, or overlapping windows into one: one after the other */
     run_backward(e, dgate, NULL);
     run_backward(e, NULL, dup);
   }
