@@ -24,6 +24,15 @@ static inline void expect_golden(th_dtype dtype, th_reduction *op, int axis, con
   expect_golden(dtype, th_##op, n, golden_##op##_axis##n##_x_shape, golden_##op##_axis##n##_x,     \
                 golden_##op##_axis##n##_dy, golden_##op##_axis##n##_y, golden_##op##_axis##n##_dx)
 
+#define GOLDENS(op)                                                                                \
+  do {                                                                                             \
+    expect_golden(dtype, th_##op, TH_ALL_AXES, golden_##op##_all_x_shape, golden_##op##_all_x,     \
+                  golden_##op##_all_dy, golden_##op##_all_y, golden_##op##_all_dx);                \
+    GOLDEN_AXIS(op, 0);                                                                            \
+    GOLDEN_AXIS(op, 1);                                                                            \
+    GOLDEN_AXIS(op, 2);                                                                            \
+  } while (0)
+
 /* The op against the naive loop over every axis, for a tensor and for a transposed view of it. With
  * whole numbers, sums are exact in f32. */
 static inline void expect_naive(th_dtype dtype, th_reduction *op, bool mean,

@@ -1,30 +1,10 @@
 /* cross_entropy: goldens, large logits (C06), saturation (C04), invalid targets (C07), ignored ones,
  * properties, threads, rejection. */
-#include "gradients.h"
-#include "support.h"
+#include "cross_entropy.h"
 
 #include "golden/cross_entropy.inc"
 
-typedef struct golden {
-  const char *name;
-  int ndim;
-  const ptrdiff_t *shape;
-  const double *logits;
-  const int32_t *targets;
-  double dy, y;
-  const double *dlogits;
-  bool exact; /* loss and gradient right relative to their own size */
-} golden;
-
-#define NDIM(shape) ((int)(sizeof(shape) / sizeof *(shape)))
 #define G(name, part) golden_cross_entropy_##name##_##part
-#define CASE(name, exact)                                                                          \
-  {                                                                                                \
-#name, NDIM(G(name, logits_shape)), G(name, logits_shape), G(name, logits), G(name, targets),  \
-        G(name, dy)[0], G(name, y)[0], G(name, dlogits), exact                                     \
-  }
-
-/* An array: the golden constants are no constant expressions. */
 #define GOLDENS                                                                                    \
   {                                                                                                \
     CASE(plain, false), CASE(ignored, false), CASE(all_ignored, true), CASE(two_rows, false),      \
@@ -33,27 +13,10 @@ typedef struct golden {
         CASE(right64, true), CASE(wrong64, true)                                                   \
   }
 
-static th_tensor *targets_of(th_tape *tape, const golden *g) {
-  return th_input(tape, TH_I32, g->ndim - 1, g->shape, g->targets);
-}
-
 TEST_BOTH(cross_entropy, golden) {
   const golden goldens[] = GOLDENS;
-  th_tape *tape = th_tape_new();
-  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-    const golden *g = &goldens[i];
-    th_tensor *logits = make(tape, dtype, g->ndim, g->shape, g->logits);
-    th_tensor *y = th_cross_entropy(tape, logits, targets_of(tape, g));
-    expect_values(g->name, y, &g->y, tolerances[dtype].value);
-    backward_from(tape, y, &g->dy);
-    expect_values(g->name, th_tensor_grad(logits), g->dlogits, tolerances[dtype].gradient);
-    if (g->exact) {
-      expect_relative(g->name, y, &g->y, dtype == TH_F32 ? 1e-6 : 1e-14);
-      expect_relative(g->name, th_tensor_grad(logits), g->dlogits, dtype == TH_F32 ? 1e-6 : 1e-14);
-    }
-    th_tape_reset(tape);
-  }
-  th_tape_free(tape);
+  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++)
+    expect_golden(dtype, th_cross_entropy, &goldens[i]);
 }
 
 Test(cross_entropy, gradients) { check_gradients("cross_entropy"); }
@@ -223,51 +186,17 @@ TEST_BOTH(cross_entropy, infinities_and_nan) {
   th_tape_free(tape);
 }
 
-/* One row without leading axes; strided logits and targets; no rows at all. */
 TEST_BOTH(cross_entropy, forms_of_input) {
+  const golden goldens[] = GOLDENS;
+  expect_forms(dtype, th_cross_entropy, &goldens[0]);
+}
+
+TEST_BOTH(cross_entropy, one_row_without_leading_axes) {
   th_tape *tape = th_tape_new();
   th_tensor *row = make(tape, dtype, TH_SHAPE(2), (double[]){0, 0});
   th_tensor *one = th_input(tape, TH_I32, TH_SCALAR, (int32_t[]){1});
   expect_values("row", th_cross_entropy(tape, row, one), (double[]){0.69314718055994531}, 1e-7);
-
-  const golden goldens[] = GOLDENS;
-  const golden *g = &goldens[0]; /* [4, 5] */
-  double columns[20];
-  int32_t spread[8];
-  for (int i = 0; i < 20; i++) columns[i % 5 * 4 + i / 5] = g->logits[i];
-  for (int i = 0; i < 4; i++) spread[2 * i] = g->targets[i], spread[2 * i + 1] = 77;
-  th_tensor *stored = make(tape, dtype, TH_SHAPE(5, 4), columns);
-  th_tensor *targets = th_slice(tape, th_input(tape, TH_I32, TH_SHAPE(4, 2), spread), 1, 0, 1);
-  th_tensor *y = th_cross_entropy(tape, th_transpose(tape, stored, 0, 1),
-                                  th_reshape(tape, targets, TH_SHAPE(4)));
-  expect_values("y", y, &g->y, tolerances[dtype].value);
-  backward_from(tape, y, &g->dy);
-  for (int i = 0; i < 20; i++) columns[i % 5 * 4 + i / 5] = g->dlogits[i];
-  expect_values("dlogits", th_tensor_grad(stored), columns, tolerances[dtype].gradient);
-  th_tape_reset(tape);
-
-  th_tensor *none = th_input_grad(tape, dtype, TH_SHAPE(0, 3), NULL);
-  y = th_cross_entropy(tape, none, th_input(tape, TH_I32, TH_SHAPE(0), NULL));
-  expect_values("y", y, (double[]){0}, 0);
-  cr_assert_eq(th_backward(tape, y), TH_OK);
   th_tape_free(tape);
 }
 
-Test(cross_entropy, rejects) {
-  th_tape *tape = th_tape_new();
-  th_tensor *x = th_input(tape, TH_F32, TH_SHAPE(2, 3), NULL);
-  th_tensor *t = th_input(tape, TH_I32, TH_SHAPE(2), NULL);
-  cr_assert_null(th_cross_entropy(tape, x, th_input(tape, TH_I32, TH_SHAPE(3), NULL)));
-  expect_error(tape, TH_ERR_SHAPE, "the targets are [3] but the logits [2, 3]");
-  cr_assert_null(th_cross_entropy(tape, x, th_input(tape, TH_F32, TH_SHAPE(2), NULL)));
-  expect_error(tape, TH_ERR_DTYPE, "the targets are f32");
-  cr_assert_null(th_cross_entropy(tape, th_input(tape, TH_F32, TH_SCALAR, NULL), t));
-  expect_error(tape, TH_ERR_SHAPE, "scalar");
-  cr_assert_null(th_cross_entropy(tape, t, t));
-  expect_error(tape, TH_ERR_DTYPE, "i32");
-  cr_assert_null(th_cross_entropy(tape, NULL, t));
-  expect_error(tape, TH_ERR_VALUE, "NULL");
-  cr_assert_null(th_cross_entropy(tape, x, NULL));
-  expect_error(tape, TH_ERR_VALUE, "NULL");
-  th_tape_free(tape);
-}
+Test(cross_entropy, rejects) { expect_rejects(th_cross_entropy, "cross_entropy"); }

@@ -1,30 +1,10 @@
 /* cross_entropy_sum, th_counted_targets: goldens, n times the mean, the sum taken in double, ignored and
  * invalid targets, rejection. What it shares with the mean is tested there. */
-#include "gradients.h"
-#include "support.h"
+#include "cross_entropy.h"
 
 #include "golden/cross_entropy_sum.inc"
 
-typedef struct golden {
-  const char *name;
-  int ndim;
-  const ptrdiff_t *shape;
-  const double *logits;
-  const int32_t *targets;
-  double dy, y;
-  const double *dlogits;
-  bool exact; /* loss and gradient right relative to their own size */
-} golden;
-
-#define NDIM(shape) ((int)(sizeof(shape) / sizeof *(shape)))
 #define G(name, part) golden_cross_entropy_sum_##name##_##part
-#define CASE(name, exact)                                                                          \
-  {                                                                                                \
-#name, NDIM(G(name, logits_shape)), G(name, logits_shape), G(name, logits), G(name, targets),  \
-        G(name, dy)[0], G(name, y)[0], G(name, dlogits), exact                                     \
-  }
-
-/* An array: the golden constants are no constant expressions. */
 #define GOLDENS                                                                                    \
   {                                                                                                \
     CASE(plain, false), CASE(ignored, false), CASE(all_ignored, true), CASE(huge, true),           \
@@ -33,22 +13,8 @@ typedef struct golden {
 
 TEST_BOTH(cross_entropy_sum, golden) {
   const golden goldens[] = GOLDENS;
-  th_tape *tape = th_tape_new();
-  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-    const golden *g = &goldens[i];
-    th_tensor *logits = make(tape, dtype, g->ndim, g->shape, g->logits);
-    th_tensor *targets = th_input(tape, TH_I32, g->ndim - 1, g->shape, g->targets);
-    th_tensor *y = th_cross_entropy_sum(tape, logits, targets);
-    expect_values(g->name, y, &g->y, tolerances[dtype].value);
-    backward_from(tape, y, &g->dy);
-    expect_values(g->name, th_tensor_grad(logits), g->dlogits, tolerances[dtype].gradient);
-    if (g->exact) {
-      expect_relative(g->name, y, &g->y, dtype == TH_F32 ? 1e-6 : 1e-14);
-      expect_relative(g->name, th_tensor_grad(logits), g->dlogits, dtype == TH_F32 ? 1e-6 : 1e-14);
-    }
-    th_tape_reset(tape);
-  }
-  th_tape_free(tape);
+  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++)
+    expect_golden(dtype, th_cross_entropy_sum, &goldens[i]);
 }
 
 Test(cross_entropy_sum, gradients) { check_gradients("cross_entropy_sum"); }
@@ -115,28 +81,9 @@ TEST_BOTH(cross_entropy_sum, nan_counts_where_its_row_does) {
   th_tape_free(tape);
 }
 
-/* Strided logits and targets; no rows at all. */
 TEST_BOTH(cross_entropy_sum, forms_of_input) {
   const golden goldens[] = GOLDENS;
-  const golden *g = &goldens[0]; /* [4, 5] */
-  double columns[20];
-  int32_t spread[8];
-  for (int i = 0; i < 20; i++) columns[i % 5 * 4 + i / 5] = g->logits[i];
-  for (int i = 0; i < 4; i++) spread[2 * i] = g->targets[i], spread[2 * i + 1] = 77;
-  th_tape *tape = th_tape_new();
-  th_tensor *stored = make(tape, dtype, TH_SHAPE(5, 4), columns);
-  th_tensor *targets = th_slice(tape, th_input(tape, TH_I32, TH_SHAPE(4, 2), spread), 1, 0, 1);
-  th_tensor *y = th_cross_entropy_sum(tape, th_transpose(tape, stored, 0, 1),
-                                      th_reshape(tape, targets, TH_SHAPE(4)));
-  expect_values("y", y, &g->y, tolerances[dtype].value);
-  backward_from(tape, y, &g->dy);
-  for (int i = 0; i < 20; i++) columns[i % 5 * 4 + i / 5] = g->dlogits[i];
-  expect_values("dlogits", th_tensor_grad(stored), columns, tolerances[dtype].gradient);
-
-  th_tensor *none = th_input_grad(tape, dtype, TH_SHAPE(0, 3), NULL);
-  y = th_cross_entropy_sum(tape, none, th_input(tape, TH_I32, TH_SHAPE(0), NULL));
-  expect_values("y", y, (double[]){0}, 0);
-  th_tape_free(tape);
+  expect_forms(dtype, th_cross_entropy_sum, &goldens[0]);
 }
 
 /* Views of targets count what they show. */
@@ -156,25 +103,4 @@ Test(counted_targets, counts_all_but_ignored_ones) {
   th_tape_free(tape);
 }
 
-/* Its own name stands in the messages. */
-Test(cross_entropy_sum, rejects) {
-  th_tape *tape = th_tape_new();
-  th_tensor *x = th_input_grad(tape, TH_F32, TH_SHAPE(2, 3), NULL);
-  th_tensor *t = th_input(tape, TH_I32, TH_SHAPE(2), (int32_t[]){0, 3});
-  cr_assert_null(th_cross_entropy_sum(tape, x, t));
-  expect_error(tape, TH_ERR_INDEX, "cross_entropy_sum: target 3 at index 1; 0 to 2");
-  cr_assert_eq(th_tape_node_count(tape), 0);
-  cr_assert_null(th_cross_entropy_sum(tape, x, th_input(tape, TH_I32, TH_SHAPE(3), NULL)));
-  expect_error(tape, TH_ERR_SHAPE, "cross_entropy_sum: the targets are [3] but the logits [2, 3]");
-  cr_assert_null(th_cross_entropy_sum(tape, x, th_input(tape, TH_F32, TH_SHAPE(2), NULL)));
-  expect_error(tape, TH_ERR_DTYPE, "cross_entropy_sum: the targets are f32");
-  cr_assert_null(th_cross_entropy_sum(tape, th_input(tape, TH_F32, TH_SCALAR, NULL), t));
-  expect_error(tape, TH_ERR_SHAPE, "scalar");
-  cr_assert_null(th_cross_entropy_sum(tape, t, t));
-  expect_error(tape, TH_ERR_DTYPE, "i32");
-  cr_assert_null(th_cross_entropy_sum(tape, NULL, t));
-  expect_error(tape, TH_ERR_VALUE, "input 0 is NULL");
-  cr_assert_null(th_cross_entropy_sum(tape, x, NULL));
-  expect_error(tape, TH_ERR_VALUE, "input 1 is NULL");
-  th_tape_free(tape);
-}
+Test(cross_entropy_sum, rejects) { expect_rejects(th_cross_entropy_sum, "cross_entropy_sum"); }

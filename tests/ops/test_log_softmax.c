@@ -1,45 +1,26 @@
 /* log_softmax: goldens, saturation (C04), large values (C06), -inf, properties, rejection. */
-#include "gradients.h"
-#include "support.h"
+#include "log_sum.h"
 
 #include "golden/log_softmax.inc"
 
-typedef struct golden {
-  const char *name;
-  int ndim;
-  const ptrdiff_t *shape;
-  const double *x, *dy, *y, *dx;
-  bool exact; /* every value right relative to its own size */
-} golden;
-
-#define NDIM(shape) ((int)(sizeof(shape) / sizeof *(shape)))
 #define G(name, part) golden_log_softmax_##name##_##part
-#define CASE(name, exact)                                                                          \
-  {                                                                                                \
-#name, NDIM(G(name, x_shape)), G(name, x_shape), G(name, x), G(name, dy), G(name, y),          \
-        G(name, dx), exact                                                                         \
-  }
 static const golden goldens[] = {CASE(rank2, false), CASE(rank3, false), CASE(single, false),
                                  CASE(saturated, true), CASE(sharp, true)};
 
 TEST_BOTH(log_softmax, golden) {
-  th_tape *tape = th_tape_new();
-  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-    const golden *g = &goldens[i];
-    th_tensor *x = make(tape, dtype, g->ndim, g->shape, g->x);
-    th_tensor *y = th_log_softmax(tape, x);
-    expect_values(g->name, y, g->y, tolerances[dtype].value);
-    if (g->exact) expect_relative(g->name, y, g->y, dtype == TH_F32 ? 5e-7 : 1e-14);
-    backward_from(tape, y, g->dy);
-    expect_values(g->name, th_tensor_grad(x), g->dx, tolerances[dtype].gradient);
-    if (g->exact)
-      expect_relative(g->name, th_tensor_grad(x), g->dx, dtype == TH_F32 ? 1e-6 : 1e-14);
-    th_tape_reset(tape);
-  }
-  th_tape_free(tape);
+  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++)
+    expect_golden(dtype, th_log_softmax, &goldens[i], 0);
 }
 
 Test(log_softmax, gradients) { check_gradients("log_softmax"); }
+TEST_BOTH(log_softmax, gradients_accumulate) {
+  expect_accumulates(dtype, th_log_softmax, &goldens[0]);
+}
+TEST_BOTH(log_softmax, strided_input) { expect_strided(dtype, th_log_softmax, &goldens[0]); }
+TEST_BOTH(log_softmax, same_bits_at_any_number_of_threads) {
+  expect_same_bits(dtype, th_log_softmax);
+}
+Test(log_softmax, rejects) { expect_rejects(th_log_softmax, "log_softmax: a scalar"); }
 
 /* C06: the maximum goes first. */
 TEST_BOTH(log_softmax, large_logits) {
@@ -88,51 +69,6 @@ TEST_BOTH(log_softmax, rows_of_the_gradient_sum_to_zero_and_shifts_change_nothin
   th_tape_free(tape);
 }
 
-TEST_BOTH(log_softmax, two_uses_add_up) {
-  th_tape *tape = th_tape_new();
-  const golden *g = &goldens[0];
-  th_tensor *x = make(tape, dtype, g->ndim, g->shape, g->x);
-  th_tensor *y = th_add(tape, th_log_softmax(tape, x), th_log_softmax(tape, x));
-  double twice[15];
-  for (int i = 0; i < 15; i++) twice[i] = 2 * g->dx[i];
-  backward_from(tape, y, g->dy);
-  expect_values("dx", th_tensor_grad(x), twice, tolerances[dtype].gradient);
-  th_tape_free(tape);
-}
-
-TEST_BOTH(log_softmax, strided_input) {
-  th_tape *tape = th_tape_new();
-  const golden *g = &goldens[0];
-  double x[15];
-  for (int i = 0; i < 15; i++) x[i % 5 * 3 + i / 5] = g->x[i];
-  th_tensor *stored = make(tape, dtype, TH_SHAPE(5, 3), x);
-  th_tensor *y = th_log_softmax(tape, th_transpose(tape, stored, 0, 1));
-  expect_values("y", y, g->y, tolerances[dtype].value);
-  backward_from(tape, y, g->dy);
-  for (int i = 0; i < 15; i++) x[i % 5 * 3 + i / 5] = g->dx[i];
-  expect_values("dx", th_tensor_grad(stored), x, tolerances[dtype].gradient);
-  th_tape_free(tape);
-}
-
-TEST_BOTH(log_softmax, same_bits_at_any_number_of_threads) {
-  th_tensor *results[2][2];
-  th_tape *tapes[2] = {th_tape_new(), th_tape_new()};
-  for (int t = 0; t < 2; t++) {
-    th_set_threads(t + 1);
-    th_tensor *x = th_input_grad(tapes[t], dtype, TH_SHAPE(100, 300), NULL);
-    th_init_normal(x, 0, 5, (th_random){1, 0, 0});
-    th_tensor *y = th_log_softmax(tapes[t], x);
-    th_backward_from(tapes[t], y, th_detach(tapes[t], x));
-    results[t][0] = y;
-    results[t][1] = x->grad;
-  }
-  th_set_threads(0);
-  for (int i = 0; i < 2; i++)
-    cr_assert_eq(memcmp(results[0][i]->data, results[1][i]->data, 30000 * th_dtype_size(dtype)), 0);
-  th_tape_free(tapes[0]);
-  th_tape_free(tapes[1]);
-}
-
 TEST_BOTH(log_softmax, zero_sizes) {
   th_tape *tape = th_tape_new();
   for (int i = 0; i < 2; i++) {
@@ -153,16 +89,5 @@ TEST_BOTH(log_softmax, nan_stays_in_its_row) {
   th_tensor_read(th_log_softmax(tape, make(tape, dtype, TH_SHAPE(4, 3), x)), y);
   for (int i = 0; i < 12; i++)
     cr_assert(i / 3 == 1 ? isfinite(y[i]) : isnan(y[i]), "%d: %g", i, y[i]);
-  th_tape_free(tape);
-}
-
-Test(log_softmax, rejects) {
-  th_tape *tape = th_tape_new();
-  cr_assert_null(th_log_softmax(tape, th_input(tape, TH_F32, TH_SCALAR, NULL)));
-  expect_error(tape, TH_ERR_SHAPE, "scalar");
-  cr_assert_null(th_log_softmax(tape, th_input(tape, TH_I32, TH_SHAPE(2), NULL)));
-  expect_error(tape, TH_ERR_DTYPE, "i32");
-  cr_assert_null(th_log_softmax(tape, NULL));
-  expect_error(tape, TH_ERR_VALUE, "NULL");
   th_tape_free(tape);
 }

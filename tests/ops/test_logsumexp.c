@@ -1,50 +1,24 @@
 /* logsumexp: goldens, saturation (C04), large values (C06), infinities and NaN as in PyTorch, the naive
  * loop, properties, views, threads, rejection. */
-#include "gradients.h"
-#include "support.h"
+#include "log_sum.h"
 
 #include "golden/logsumexp.inc"
 
-typedef struct golden {
-  const char *name;
-  int ndim;
-  const ptrdiff_t *shape;
-  const double *x, *dy, *y, *dx;
-  bool exact; /* every value right relative to its own size */
-} golden;
-
-#define NDIM(shape) ((int)(sizeof(shape) / sizeof *(shape)))
 #define G(name, part) golden_logsumexp_##name##_##part
-#define CASE(name, exact)                                                                          \
-  {                                                                                                \
-#name, NDIM(G(name, x_shape)), G(name, x_shape), G(name, x), G(name, dy), G(name, y),          \
-        G(name, dx), exact                                                                         \
-  }
 static const golden goldens[] = {CASE(rank1, false), CASE(rank2, false), CASE(rank3, false),
                                  CASE(single, true), CASE(wide, false),  CASE(saturated, true),
                                  CASE(sharp, true),  CASE(large, true)};
 
 TEST_BOTH(logsumexp, golden) {
-  th_tape *tape = th_tape_new();
-  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-    const golden *g = &goldens[i];
-    th_tensor *x = make(tape, dtype, g->ndim, g->shape, g->x);
-    th_tensor *y = th_logsumexp(tape, x);
-    cr_assert_not_null(y, "%s", th_tape_message(tape));
-    cr_assert(th__shape_equal(y->ndim, y->shape, g->ndim - 1, g->shape));
-    expect_values(g->name, y, g->y, tolerances[dtype].value);
-    backward_from(tape, y, g->dy);
-    expect_values(g->name, th_tensor_grad(x), g->dx, tolerances[dtype].gradient);
-    if (g->exact) {
-      expect_relative(g->name, y, g->y, dtype == TH_F32 ? 5e-7 : 1e-14);
-      expect_relative(g->name, th_tensor_grad(x), g->dx, dtype == TH_F32 ? 1e-6 : 1e-14);
-    }
-    th_tape_reset(tape);
-  }
-  th_tape_free(tape);
+  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++)
+    expect_golden(dtype, th_logsumexp, &goldens[i], 1);
 }
 
 Test(logsumexp, gradients) { check_gradients("logsumexp"); }
+TEST_BOTH(logsumexp, gradients_accumulate) { expect_accumulates(dtype, th_logsumexp, &goldens[1]); }
+TEST_BOTH(logsumexp, strided_input) { expect_strided(dtype, th_logsumexp, &goldens[1]); }
+TEST_BOTH(logsumexp, same_bits_at_any_number_of_threads) { expect_same_bits(dtype, th_logsumexp); }
+Test(logsumexp, rejects) { expect_rejects(th_logsumexp, "logsumexp: a scalar"); }
 
 /* Rows shorter and longer than a block of the sum, and of every vector remainder. */
 TEST_BOTH(logsumexp, equals_the_naive_loop) {
@@ -142,54 +116,6 @@ TEST_BOTH(logsumexp, is_what_log_softmax_takes_away) {
   th_tape_free(tape);
 }
 
-TEST_BOTH(logsumexp, gradients_accumulate) {
-  const golden *g = &goldens[1];
-  double want[15];
-  th_error error;
-  th_tensor *x = th_tensor_new(dtype, TH_SHAPE(3, 5), &error);
-  cr_assert_eq(th_tensor_require_grad(x, &error), TH_OK);
-  th_tensor_write(x, g->x);
-  for (int i = 0; i < 15; i++) want[i] = 7;
-  th_tensor_write(th_tensor_grad(x), want);
-  th_tape *tape = th_tape_new();
-  backward_from(tape, th_add(tape, th_logsumexp(tape, x), th_logsumexp(tape, x)), g->dy);
-  for (int i = 0; i < 15; i++) want[i] += 2 * g->dx[i];
-  expect_values("dx", th_tensor_grad(x), want, tolerances[dtype].gradient);
-  th_tape_free(tape);
-  th_tensor_free(x);
-}
-
-TEST_BOTH(logsumexp, strided_input) {
-  th_tape *tape = th_tape_new();
-  const golden *g = &goldens[1];
-  double x[15];
-  for (int i = 0; i < 15; i++) x[i % 5 * 3 + i / 5] = g->x[i];
-  th_tensor *stored = make(tape, dtype, TH_SHAPE(5, 3), x);
-  th_tensor *y = th_logsumexp(tape, th_transpose(tape, stored, 0, 1));
-  expect_values("y", y, g->y, tolerances[dtype].value);
-  backward_from(tape, y, g->dy);
-  for (int i = 0; i < 15; i++) x[i % 5 * 3 + i / 5] = g->dx[i];
-  expect_values("dx", th_tensor_grad(stored), x, tolerances[dtype].gradient);
-  th_tape_free(tape);
-}
-
-Test(logsumexp, same_bits_at_any_number_of_threads) {
-  static float bits[2][100 + 30000];
-  for (int run = 0; run < 2; run++) {
-    th_set_threads(run == 0 ? 1 : 3);
-    th_tape *tape = th_tape_new();
-    th_tensor *x = th_input_grad(tape, TH_F32, TH_SHAPE(100, 300), NULL);
-    th_init_normal(x, 0, 5, (th_random){1, 0, 0});
-    th_tensor *y = th_logsumexp(tape, x);
-    cr_assert_eq(th_backward_from(tape, y, th_detach(tape, y)), TH_OK);
-    memcpy(bits[run], y->data, 100 * sizeof(float));
-    memcpy(bits[run] + 100, x->grad->data, 30000 * sizeof(float));
-    th_tape_free(tape);
-  }
-  th_set_threads(0);
-  cr_assert(memcmp(bits[0], bits[1], sizeof bits[0]) == 0, "depends on threads");
-}
-
 /* No rows; rows of nothing, whose sum is 0. */
 TEST_BOTH(logsumexp, zero_sizes) {
   th_tape *tape = th_tape_new();
@@ -203,16 +129,5 @@ TEST_BOTH(logsumexp, zero_sizes) {
   th_tensor_read(y, got);
   cr_assert(got[0] == -HUGE_VAL && got[1] == -HUGE_VAL);
   backward_from(tape, y, (double[]){1, 2});
-  th_tape_free(tape);
-}
-
-Test(logsumexp, rejects) {
-  th_tape *tape = th_tape_new();
-  cr_assert_null(th_logsumexp(tape, th_input(tape, TH_F32, TH_SCALAR, NULL)));
-  expect_error(tape, TH_ERR_SHAPE, "logsumexp: a scalar");
-  cr_assert_null(th_logsumexp(tape, th_input(tape, TH_I32, TH_SHAPE(2), NULL)));
-  expect_error(tape, TH_ERR_DTYPE, "i32");
-  cr_assert_null(th_logsumexp(tape, NULL));
-  expect_error(tape, TH_ERR_VALUE, "NULL");
   th_tape_free(tape);
 }

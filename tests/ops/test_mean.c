@@ -3,14 +3,7 @@
 
 #include "golden/mean.inc"
 
-TEST_BOTH(mean, golden) {
-  expect_golden(dtype, th_mean, TH_ALL_AXES, golden_mean_all_x_shape, golden_mean_all_x,
-                golden_mean_all_dy, golden_mean_all_y, golden_mean_all_dx);
-  GOLDEN_AXIS(mean, 0);
-  GOLDEN_AXIS(mean, 1);
-  GOLDEN_AXIS(mean, 2);
-}
-
+TEST_BOTH(mean, golden) { GOLDENS(mean); }
 TEST_BOTH(mean, equals_the_naive_loop) { expect_naive_everywhere(dtype, th_mean, true); }
 TEST_BOTH(mean, gradients_accumulate) { expect_accumulates(dtype, th_mean, 0.5); }
 Test(mean, threads_do_not_matter) { expect_same_bits(th_mean); }

@@ -1,45 +1,30 @@
 /* rms_norm: goldens, rows at the edges of the number range, properties, strides, threads, rejection. */
-#include "gradients.h"
-#include "support.h"
+#include "norm.h"
 
 #include "golden/rms_norm.inc"
 
-typedef struct golden {
-  const char *name;
-  double eps;
-  int ndim;
-  const ptrdiff_t *shape;
-  const double *x, *gain, *dy, *y, *dx, *dgain;
-} golden;
-
-#define NDIM(shape) ((int)(sizeof(shape) / sizeof *(shape)))
 #define G(name, part) golden_rms_norm_##name##_##part
-#define CASE(name, gain, dgain)                                                                    \
-  {                                                                                                \
-#name, G(name, eps), NDIM(G(name, x_shape)), G(name, x_shape), G(name, x), gain, G(name, dy),  \
-        G(name, y), G(name, dx), dgain                                                             \
-  }
-#define GAIN(name) CASE(name, G(name, gain), G(name, dgain))
-static const golden goldens[] = {CASE(plain, NULL, NULL), GAIN(gain),      GAIN(eps), GAIN(wide),
-                                 GAIN(zero_row),          GAIN(length_one)};
+static const golden goldens[] = {PLAIN(plain), GAIN(gain),     GAIN(eps),
+                                 GAIN(wide),   GAIN(zero_row), GAIN(length_one)};
+
+static th_tensor *without_bias(th_tape *tape, th_tensor *x, th_tensor *gain, th_tensor *bias,
+                               double eps) {
+  (void)bias;
+  return th_rms_norm(tape, x, gain, eps);
+}
 
 TEST_BOTH(rms_norm, golden) {
-  th_tape *tape = th_tape_new();
-  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-    const golden *g = &goldens[i];
-    th_tensor *x = make(tape, dtype, g->ndim, g->shape, g->x), *gain = NULL;
-    if (g->gain != NULL) gain = make(tape, dtype, TH_SHAPE(th_tensor_dim(x, -1)), g->gain);
-    th_tensor *y = th_rms_norm(tape, x, gain, g->eps);
-    expect_values(g->name, y, g->y, tolerances[dtype].value);
-    backward_from(tape, y, g->dy);
-    expect_values(g->name, th_tensor_grad(x), g->dx, tolerances[dtype].gradient);
-    if (gain) expect_values(g->name, th_tensor_grad(gain), g->dgain, tolerances[dtype].gradient);
-    th_tape_reset(tape);
-  }
-  th_tape_free(tape);
+  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++)
+    expect_golden(dtype, without_bias, &goldens[i], 1);
 }
 
 Test(rms_norm, gradients) { check_gradients("rms_norm"); }
+TEST_BOTH(rms_norm, two_uses_add_up) { expect_golden(dtype, without_bias, &goldens[1], 2); }
+TEST_BOTH(rms_norm, strided_inputs) { expect_strided(dtype, without_bias, &goldens[2]); }
+TEST_BOTH(rms_norm, a_value_as_its_own_gain) { expect_own_gain(dtype, without_bias); }
+TEST_BOTH(rms_norm, same_bits_at_any_number_of_threads) { expect_same_bits(dtype, without_bias); }
+TEST_BOTH(rms_norm, zero_sizes) { expect_zero_sizes(dtype, without_bias); }
+Test(rms_norm, rejects) { expect_rejects(without_bias, "rms_norm: "); }
 
 /* 1 - z^2 cancels: the gradient of a lone number keeps its relative accuracy. */
 TEST_BOTH(rms_norm, one_number) {
@@ -142,128 +127,11 @@ TEST_BOTH(rms_norm, the_size_of_a_row_is_lost) {
   th_tape_free(tape);
 }
 
-TEST_BOTH(rms_norm, two_uses_add_up) {
-  th_tape *tape = th_tape_new();
-  const golden *g = &goldens[1];
-  th_tensor *x = make(tape, dtype, g->ndim, g->shape, g->x);
-  th_tensor *gain = make(tape, dtype, TH_SHAPE(5), g->gain);
-  th_tensor *y =
-      th_add(tape, th_rms_norm(tape, x, gain, g->eps), th_rms_norm(tape, x, gain, g->eps));
-  double twice[30];
-  backward_from(tape, y, g->dy);
-  for (int i = 0; i < 30; i++) twice[i] = 2 * g->dx[i];
-  expect_values("dx", th_tensor_grad(x), twice, tolerances[dtype].gradient);
-  for (int i = 0; i < 5; i++) twice[i] = 2 * g->dgain[i];
-  expect_values("dgain", th_tensor_grad(gain), twice, tolerances[dtype].gradient);
-  th_tape_free(tape);
-}
-
-/* x is a transposed view, gain a column of a matrix. */
-TEST_BOTH(rms_norm, strided_inputs) {
-  th_tape *tape = th_tape_new();
-  const golden *g = &goldens[2];
-  double x[15], columns[10] = {0};
-  for (int i = 0; i < 15; i++) x[i % 5 * 3 + i / 5] = g->x[i];
-  for (int i = 0; i < 5; i++) columns[2 * i + 1] = g->gain[i];
-  th_tensor *stored = make(tape, dtype, TH_SHAPE(5, 3), x);
-  th_tensor *matrix = make(tape, dtype, TH_SHAPE(5, 2), columns);
-  th_tensor *gain = th_reshape(tape, th_slice(tape, matrix, 1, 1, 2), TH_SHAPE(5));
-  th_tensor *y = th_rms_norm(tape, th_transpose(tape, stored, 0, 1), gain, g->eps);
-  expect_values("y", y, g->y, tolerances[dtype].value);
-  backward_from(tape, y, g->dy);
-  for (int i = 0; i < 15; i++) x[i % 5 * 3 + i / 5] = g->dx[i];
-  for (int i = 0; i < 5; i++) columns[2 * i + 1] = g->dgain[i];
-  expect_values("dx", th_tensor_grad(stored), x, tolerances[dtype].gradient);
-  expect_values("dgain", th_tensor_grad(matrix), columns, tolerances[dtype].gradient);
-  th_tape_free(tape);
-}
-
-/* x is also the gain: both gradients go into one memory. */
-TEST_BOTH(rms_norm, a_value_as_its_own_gain) {
-  double sum[2];
-  for (int same = 0; same < 2; same++) {
-    th_tape *tape = th_tape_new();
-    th_tensor *x = th_input_grad(tape, dtype, TH_SHAPE(600), NULL);
-    th_tensor *gain = th_input_grad(tape, dtype, TH_SHAPE(600), NULL);
-    th_init_normal(x, 0, 1, (th_random){5, 0, 0});
-    th_init_normal(gain, 0, 1, (th_random){5, 0, 0});
-    th_tensor *y = th_rms_norm(tape, x, same ? x : gain, 1e-5);
-    th_backward_from(tape, y, th_detach(tape, x));
-    sum[same] = 0;
-    for (ptrdiff_t i = 0; i < 600; i++)
-      sum[same] += fabs(th__get(x->grad, i) + (same ? 0 : th__get(gain->grad, i)));
-    th_tape_free(tape);
-  }
-  cr_assert(fabs(sum[0] - sum[1]) <= 1e-5 * sum[0], "%g, %g", sum[0], sum[1]);
-}
-
-TEST_BOTH(rms_norm, same_bits_at_any_number_of_threads) {
-  const ptrdiff_t shapes[][2] = {{700, 32}, {40, 1000}, {3, 5000}};
-  for (int s = 0; s < 3; s++) {
-    th_tensor *results[2][3];
-    th_tape *tapes[2] = {th_tape_new(), th_tape_new()};
-    for (int t = 0; t < 2; t++) {
-      th_set_threads(t + 1);
-      th_tensor *x = th_input_grad(tapes[t], dtype, 2, shapes[s], NULL);
-      th_tensor *gain = th_input_grad(tapes[t], dtype, 1, &shapes[s][1], NULL);
-      th_init_normal(x, 1, 2, (th_random){1, 0, 0});
-      th_init_normal(gain, 1, 1, (th_random){2, 0, 0});
-      th_tensor *y = th_rms_norm(tapes[t], x, gain, 1e-5);
-      cr_assert_eq(th_backward_from(tapes[t], y, th_detach(tapes[t], x)), TH_OK);
-      th_tensor *got[] = {y, x->grad, gain->grad};
-      memcpy(results[t], got, sizeof got);
-    }
-    th_set_threads(0);
-    for (int i = 0; i < 3; i++)
-      cr_assert_eq(memcmp(results[0][i]->data, results[1][i]->data,
-                          (size_t)results[0][i]->count * th_dtype_size(dtype)),
-                   0, "shape %d, result %d", s, i);
-    th_tape_free(tapes[0]);
-    th_tape_free(tapes[1]);
-  }
-}
-
-TEST_BOTH(rms_norm, zero_sizes) {
-  th_tape *tape = th_tape_new();
-  for (int i = 0; i < 2; i++) {
-    th_tensor *x = th_input_grad(tape, dtype, TH_SHAPE(i ? 0 : 3, i ? 3 : 0), NULL);
-    th_tensor *gain = th_input_grad(tape, dtype, TH_SHAPE(i ? 3 : 0), NULL);
-    backward_from(tape, th_rms_norm(tape, x, gain, 1e-5), (double[]){0});
-    expect_values("dgain", th_tensor_grad(gain), (double[]){0, 0, 0}, 0);
-    th_tape_reset(tape);
-  }
-  th_tape_free(tape);
-}
-
 TEST_BOTH(rms_norm, nan_and_infinity_stay_in_their_row) {
   th_tape *tape = th_tape_new();
   double rows[] = {1, NAN, 2, 1, INFINITY, 2, 1, 2, 3};
   th_tensor *y = th_rms_norm(tape, make(tape, dtype, TH_SHAPE(3, 3), rows), NULL, 1e-5);
   for (int i = 0; i < 9; i++)
     cr_assert(i < 6 ? isnan(th__get(y, i)) : isfinite(th__get(y, i)), "%d", i);
-  th_tape_free(tape);
-}
-
-Test(rms_norm, rejects) {
-  th_tape *tape = th_tape_new();
-  th_tensor *x = th_input(tape, TH_F32, TH_SHAPE(2, 3), NULL);
-  th_tensor *four = th_input(tape, TH_F32, TH_SHAPE(4), NULL);
-  cr_assert_null(th_rms_norm(tape, x, four, 1e-5));
-  expect_error(tape, TH_ERR_SHAPE, "the gain is [4] but x is [2, 3]; a gain of [3]");
-  cr_assert_null(th_rms_norm(tape, x, x, 1e-5));
-  expect_error(tape, TH_ERR_SHAPE, "the gain is [2, 3]");
-  const double bad[] = {0, -1, NAN, INFINITY};
-  for (int i = 0; i < 4; i++) {
-    cr_assert_null(th_rms_norm(tape, x, NULL, bad[i]));
-    expect_error(tape, TH_ERR_VALUE, "eps");
-  }
-  cr_assert_null(th_rms_norm(tape, th_input(tape, TH_F32, TH_SCALAR, NULL), NULL, 1e-5));
-  expect_error(tape, TH_ERR_SHAPE, "scalar");
-  cr_assert_null(th_rms_norm(tape, x, th_input(tape, TH_F64, TH_SHAPE(3), NULL), 1e-5));
-  expect_error(tape, TH_ERR_DTYPE, "f64");
-  cr_assert_null(th_rms_norm(tape, th_input(tape, TH_I32, TH_SHAPE(3), NULL), NULL, 1e-5));
-  expect_error(tape, TH_ERR_DTYPE, "i32");
-  cr_assert_null(th_rms_norm(tape, NULL, NULL, 1e-5));
-  expect_error(tape, TH_ERR_VALUE, "NULL");
   th_tape_free(tape);
 }

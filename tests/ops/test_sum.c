@@ -3,14 +3,7 @@
 
 #include "golden/sum.inc"
 
-TEST_BOTH(sum, golden) {
-  expect_golden(dtype, th_sum, TH_ALL_AXES, golden_sum_all_x_shape, golden_sum_all_x,
-                golden_sum_all_dy, golden_sum_all_y, golden_sum_all_dx);
-  GOLDEN_AXIS(sum, 0);
-  GOLDEN_AXIS(sum, 1);
-  GOLDEN_AXIS(sum, 2);
-}
-
+TEST_BOTH(sum, golden) { GOLDENS(sum); }
 TEST_BOTH(sum, equals_the_naive_loop) { expect_naive_everywhere(dtype, th_sum, false); }
 TEST_BOTH(sum, gradients_accumulate) { expect_accumulates(dtype, th_sum, 1); }
 Test(sum, threads_do_not_matter) { expect_same_bits(th_sum); }
