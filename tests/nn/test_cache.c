@@ -1,10 +1,9 @@
 /* cache: any split of a prompt gives the uncached logits; positions of the new token; its end, its
  * second prompt, failures, what is refused. */
-#include "nn/cache.h"
+#include "cached.h"
 
 #include <stdio.h>
 
-#include "../support.h"
 #include "tensor/alloc.h"
 
 enum { BATCH = 3, CONTEXT = 11, VOCAB = 7 };
@@ -29,28 +28,8 @@ static const th_gpt orderless = {.layers = 2,
                                  .positions = TH_POSITION_NONE,
                                  .feed_forward = TH_FEED_FORWARD_NONE};
 
-typedef struct setup {
-  th_model *model;
-  th_tape *tape;
-  th_cache *cache;
-  th_tensor *tokens;
-  double *logits; /* of the uncached pass over all tokens */
-} setup;
-
 static th_tensor *random_tokens(ptrdiff_t batch, ptrdiff_t length, uint64_t seed) {
-  th_tensor *tokens = th_tensor_new(TH_I32, TH_SHAPE(batch, length), NULL);
-  for (ptrdiff_t i = 0; i < batch * length; i++)
-    th__set(tokens, i, (double)th_random_below((th_random){.seed = seed}, (uint64_t)i, VOCAB));
-  return tokens;
-}
-
-static double *uncached(th_tape *tape, th_model *model, const th_tensor *tokens) {
-  th_tensor *logits = th_model_forward(tape, model, tokens, NULL);
-  cr_assert_not_null(logits, "%s", th_tape_message(tape));
-  double *values = malloc((size_t)th_tensor_count(logits) * sizeof *values);
-  th_tensor_read(logits, values);
-  th_tape_reset(tape);
-  return values;
+  return random_below(VOCAB, batch, length, seed);
 }
 
 /* Whatever lies in a cache's memory must not matter. */
@@ -63,28 +42,11 @@ static void park_nan(th_cache *cache) {
 static setup set_up(th_gpt config, th_dtype dtype) {
   th_error error = {0};
   config.dtype = dtype;
-  setup s = {.model = th_gpt_new(&config, 1, &error), .tape = th_tape_new()};
-  cr_assert_not_null(s.model, "%s", error.message);
-  /* Attention that is not nearly uniform, so that who sees whom shows. */
-  th_params *params = th_model_params(s.model);
-  for (ptrdiff_t i = 0; i < th_params_count(params); i++)
-    th_init_normal(th_params_at(params, i), 0, 0.5, (th_random){.seed = 9, .purpose = (uint32_t)i});
-  th_tape_set_recording(s.tape, false);
-  s.cache = th_cache_new(s.model, BATCH, 0, &error);
-  cr_assert_not_null(s.cache, "%s", error.message);
+  th_model *model = th_gpt_new(&config, 1, &error);
+  cr_assert_not_null(model, "%s", error.message);
+  setup s = set_up_cached(model, 0.5, random_tokens(BATCH, CONTEXT, 3));
   park_nan(s.cache);
-  s.tokens = random_tokens(BATCH, CONTEXT, 3);
-  s.logits = uncached(s.tape, s.model, s.tokens);
   return s;
-}
-
-static void tear_down(setup s) {
-  cr_assert_eq(th_tape_status(s.tape), TH_OK, "%s", th_tape_message(s.tape));
-  free(s.logits);
-  th_tensor_free(s.tokens);
-  th_cache_free(s.cache);
-  th_tape_free(s.tape);
-  th_model_free(s.model);
 }
 
 /* Tokens begin .. end-1 of all sequences through the cache. */

@@ -1,6 +1,6 @@
 /* recurrent: RNN and LSTM language models: one training step against goldens, first values, any split of
  * a prompt through a cache, a second prompt, failures, dropout, what is refused. */
-#include "nn/cache.h"
+#include "cached.h"
 #include "step.h"
 #include "tensor/alloc.h"
 
@@ -24,10 +24,7 @@ static th_model *model_of(th_recurrent config, th_dtype dtype) {
 }
 
 static th_tensor *random_tokens(ptrdiff_t batch, ptrdiff_t length, uint64_t seed) {
-  th_tensor *tokens = th_tensor_new(TH_I32, TH_SHAPE(batch, length), NULL);
-  for (ptrdiff_t i = 0; i < batch * length; i++)
-    th__set(tokens, i, (double)th_random_below((th_random){.seed = seed}, (uint64_t)i, VOCAB));
-  return tokens;
+  return random_below(VOCAB, batch, length, seed);
 }
 
 /* ---- a step ---- */
@@ -91,38 +88,9 @@ Test(recurrent, first_values) {
 
 /* ---- the cache ---- */
 
-typedef struct setup {
-  th_model *model;
-  th_tape *tape;
-  th_cache *cache;
-  th_tensor *tokens;
-  double *logits; /* of the uncached pass over all tokens */
-} setup;
-
 static setup set_up(bool lstm, th_dtype dtype) {
   const th_recurrent config = {.layers = 2, .width = 5, .vocab = VOCAB, .lstm = lstm};
-  setup s = {.model = model_of(config, dtype), .tape = th_tape_new()};
-  th_params *params = th_model_params(s.model);
-  for (ptrdiff_t i = 0; i < th_params_count(params); i++)
-    th_init_normal(th_params_at(params, i), 0, 0.7, (th_random){.seed = 9, .purpose = (uint32_t)i});
-  th_tape_set_recording(s.tape, false);
-  s.cache = th_cache_new(s.model, BATCH, 0, NULL);
-  cr_assert_not_null(s.cache);
-  s.tokens = random_tokens(BATCH, LENGTH, 3);
-  th_tensor *logits = th_model_forward(s.tape, s.model, s.tokens, NULL);
-  s.logits = malloc((size_t)th_tensor_count(logits) * sizeof *s.logits);
-  th_tensor_read(logits, s.logits);
-  th_tape_reset(s.tape);
-  return s;
-}
-
-static void tear_down(setup s) {
-  cr_assert_eq(th_tape_status(s.tape), TH_OK, "%s", th_tape_message(s.tape));
-  free(s.logits);
-  th_tensor_free(s.tokens);
-  th_cache_free(s.cache);
-  th_tape_free(s.tape);
-  th_model_free(s.model);
+  return set_up_cached(model_of(config, dtype), 0.7, random_tokens(BATCH, LENGTH, 3));
 }
 
 /* Tokens begin .. end-1 through the cache, against the uncached logits. */

@@ -51,6 +51,54 @@ static inline th_tensor *fused(th_tape *tape, const layer *l) {
   return th_add(tape, h, th_scale(tape, cells, 0.5));
 }
 
+/* ---- goldens ---- */
+
+typedef struct golden {
+  const char *name;
+  const ptrdiff_t *x_shape, *w_shape; /* [B, T, in], [gates H, in] */
+  const double *x, *w_x, *w_h, *dy, *y, *dx, *dw_x, *dw_h;
+  const double *bias, *dbias, *h0, *dh0, *c0, *dc0, *h, *c; /* or NULL */
+} golden;
+
+/* A test defines G(name, part), which names its goldens' arrays. */
+#define CASE(name, ...)                                                                            \
+  {                                                                                                \
+#name, G(name, x_shape), G(name, w_x_shape), G(name, x), G(name, w_x), G(name, w_h),           \
+        G(name, dy), G(name, y), G(name, dx), G(name, dw_x), G(name, dw_h), __VA_ARGS__            \
+  }
+#define NO_BIAS NULL, NULL
+#define BIAS_OF(name) G(name, bias), G(name, dbias)
+
+static inline void expect_golden(th_dtype dtype, const golden *g, int gates) {
+  th_tape *tape = th_tape_new();
+  ptrdiff_t batch = g->x_shape[0], inner = g->x_shape[2], rows = g->w_shape[0];
+  ptrdiff_t width = rows / gates;
+  layer l = {.gates = gates};
+  l.in[X] = make(tape, dtype, 3, g->x_shape, g->x);
+  l.in[W_X] = make(tape, dtype, TH_SHAPE(rows, inner), g->w_x);
+  l.in[W_H] = make(tape, dtype, TH_SHAPE(rows, width), g->w_h);
+  if (g->bias != NULL) l.in[BIAS] = make(tape, dtype, TH_SHAPE(rows), g->bias);
+  if (g->h0 != NULL) l.in[H0] = make(tape, dtype, TH_SHAPE(batch, width), g->h0);
+  if (g->c0 != NULL) l.in[C0] = make(tape, dtype, TH_SHAPE(batch, width), g->c0);
+  if (gates == 4) {
+    th_recurrent_weights w = weights_of(&l);
+    th_tensor *cells, *h = th_lstm(tape, l.in[X], l.in[H0], l.in[C0], &w, &cells);
+    expect_values(g->name, h, g->h, tolerances[dtype].value);
+    expect_values(g->name, cells, g->c, tolerances[dtype].value);
+  }
+  th_tensor *y = fused(tape, &l);
+  expect_values(g->name, y, g->y, tolerances[dtype].value);
+  backward_from(tape, y, g->dy);
+  const double *gradients[INPUTS] = {[X] = g->dx,     [H0] = g->dh0,     [W_X] = g->dw_x,
+                                     [W_H] = g->dw_h, [BIAS] = g->dbias, [C0] = g->dc0};
+  for (int k = 0; k < INPUTS; k++)
+    if (l.in[k] != NULL)
+      expect_values(g->name, th_tensor_grad(l.in[k]), gradients[k], tolerances[dtype].gradient);
+  th_tape_free(tape);
+}
+
+/* ---- the same layer from other ops ---- */
+
 /* One step from other ops; *h and *c move on. */
 static inline void plain_step(th_tape *tape, const layer *l, ptrdiff_t t, th_tensor **h,
                               th_tensor **c) {

@@ -6,58 +6,21 @@
 
 #define G(name, part) golden_lstm_##name##_##part
 
-typedef struct golden {
-  const char *name;
-  const ptrdiff_t *x_shape, *w_shape; /* [B, T, in], [4H, in] */
-  const double *x, *w_x, *w_h, *dy, *y, *h, *c, *dx, *dw_x, *dw_h;
-  const double *bias, *dbias, *h0, *dh0, *c0, *dc0;
-} golden;
-
-#define CASE(name, ...)                                                                            \
-  {                                                                                                \
-#name, G(name, x_shape), G(name, w_x_shape), G(name, x), G(name, w_x), G(name, w_h),           \
-        G(name, dy), G(name, y), G(name, h), G(name, c), G(name, dx), G(name, dw_x),               \
-        G(name, dw_h), __VA_ARGS__                                                                 \
-  }
-#define BIAS_OF(name) G(name, bias), G(name, dbias)
 #define STATES_OF(name) G(name, h0), G(name, dh0), G(name, c0), G(name, dc0)
-#define NO_BIAS NULL, NULL
 #define NO_STATES NULL, NULL, NULL, NULL
-static const golden goldens[] = {CASE(plain, NO_BIAS, NO_STATES),
-                                 CASE(bias, BIAS_OF(bias), NO_STATES),
-                                 CASE(state, BIAS_OF(state), STATES_OF(state)),
-                                 CASE(one_step, BIAS_OF(one_step), STATES_OF(one_step)),
-                                 CASE(saturated, BIAS_OF(saturated), NO_STATES),
-                                 CASE(wide, BIAS_OF(wide), STATES_OF(wide)),
-                                 CASE(long, BIAS_OF(long), NO_STATES)};
+#define H_C(name) G(name, h), G(name, c)
+static const golden goldens[] = {
+    CASE(plain, NO_BIAS, NO_STATES, H_C(plain)),
+    CASE(bias, BIAS_OF(bias), NO_STATES, H_C(bias)),
+    CASE(state, BIAS_OF(state), STATES_OF(state), H_C(state)),
+    CASE(one_step, BIAS_OF(one_step), STATES_OF(one_step), H_C(one_step)),
+    CASE(saturated, BIAS_OF(saturated), NO_STATES, H_C(saturated)),
+    CASE(wide, BIAS_OF(wide), STATES_OF(wide), H_C(wide)),
+    CASE(long, BIAS_OF(long), NO_STATES, H_C(long))};
 
 TEST_BOTH(lstm, golden) {
-  th_tape *tape = th_tape_new();
-  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-    const golden *g = &goldens[i];
-    ptrdiff_t batch = g->x_shape[0], inner = g->x_shape[2], rows = g->w_shape[0], width = rows / 4;
-    th_tensor *x = make(tape, dtype, 3, g->x_shape, g->x), *bias = NULL, *h0 = NULL, *c0 = NULL;
-    th_tensor *w_x = make(tape, dtype, TH_SHAPE(rows, inner), g->w_x);
-    th_tensor *w_h = make(tape, dtype, TH_SHAPE(rows, width), g->w_h), *cells;
-    if (g->bias != NULL) bias = make(tape, dtype, TH_SHAPE(rows), g->bias);
-    if (g->h0 != NULL) h0 = make(tape, dtype, TH_SHAPE(batch, width), g->h0);
-    if (g->c0 != NULL) c0 = make(tape, dtype, TH_SHAPE(batch, width), g->c0);
-    th_tensor *h = th_lstm(tape, x, h0, c0, &(th_recurrent_weights){w_x, w_h, bias}, &cells);
-    expect_values(g->name, h, g->h, tolerances[dtype].value);
-    expect_values(g->name, cells, g->c, tolerances[dtype].value);
-    th_tensor *y = th_add(tape, h, th_scale(tape, cells, 0.5));
-    expect_values(g->name, y, g->y, tolerances[dtype].value);
-    backward_from(tape, y, g->dy);
-    double limit = tolerances[dtype].gradient;
-    expect_values(g->name, th_tensor_grad(x), g->dx, limit);
-    expect_values(g->name, th_tensor_grad(w_x), g->dw_x, limit);
-    expect_values(g->name, th_tensor_grad(w_h), g->dw_h, limit);
-    if (bias != NULL) expect_values(g->name, th_tensor_grad(bias), g->dbias, limit);
-    if (h0 != NULL) expect_values(g->name, th_tensor_grad(h0), g->dh0, limit);
-    if (c0 != NULL) expect_values(g->name, th_tensor_grad(c0), g->dc0, limit);
-    th_tape_reset(tape);
-  }
-  th_tape_free(tape);
+  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++)
+    expect_golden(dtype, &goldens[i], 4);
 }
 
 Test(lstm, gradients) { check_gradients("lstm"); }

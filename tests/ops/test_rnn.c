@@ -5,51 +5,20 @@
 
 #define G(name, part) golden_rnn_##name##_##part
 
-typedef struct golden {
-  const char *name;
-  const ptrdiff_t *x_shape, *w_shape; /* [B, T, in], [H, in] */
-  const double *x, *w_x, *w_h, *bias, *h0, *dy, *y, *dx, *dw_x, *dw_h, *dbias, *dh0;
-} golden;
-
-#define CASE(name, bias, dbias, h0, dh0)                                                           \
-  {                                                                                                \
-#name, G(name, x_shape), G(name, w_x_shape), G(name, x), G(name, w_x), G(name, w_h), bias, h0, \
-        G(name, dy), G(name, y), G(name, dx), G(name, dw_x), G(name, dw_h), dbias, dh0             \
-  }
-#define BIAS_OF(name) G(name, bias), G(name, dbias)
 #define STATE_OF(name) G(name, h0), G(name, dh0)
-#define NOTHING NULL, NULL
-#define EXPANDED(name, ...) CASE(name, __VA_ARGS__)
-static const golden goldens[] = {EXPANDED(plain, NOTHING, NOTHING),
-                                 EXPANDED(bias, BIAS_OF(bias), NOTHING),
-                                 EXPANDED(state, BIAS_OF(state), STATE_OF(state)),
-                                 EXPANDED(one_step, BIAS_OF(one_step), STATE_OF(one_step)),
-                                 EXPANDED(saturated, BIAS_OF(saturated), NOTHING),
-                                 EXPANDED(wide, BIAS_OF(wide), STATE_OF(wide)),
-                                 EXPANDED(long, BIAS_OF(long), NOTHING)};
+#define NO_STATE NULL, NULL
+#define NO_CELLS NULL, NULL, NULL, NULL
+static const golden goldens[] = {CASE(plain, NO_BIAS, NO_STATE, NO_CELLS),
+                                 CASE(bias, BIAS_OF(bias), NO_STATE, NO_CELLS),
+                                 CASE(state, BIAS_OF(state), STATE_OF(state), NO_CELLS),
+                                 CASE(one_step, BIAS_OF(one_step), STATE_OF(one_step), NO_CELLS),
+                                 CASE(saturated, BIAS_OF(saturated), NO_STATE, NO_CELLS),
+                                 CASE(wide, BIAS_OF(wide), STATE_OF(wide), NO_CELLS),
+                                 CASE(long, BIAS_OF(long), NO_STATE, NO_CELLS)};
 
 TEST_BOTH(rnn, golden) {
-  th_tape *tape = th_tape_new();
-  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-    const golden *g = &goldens[i];
-    ptrdiff_t batch = g->x_shape[0], inner = g->x_shape[2], width = g->w_shape[0];
-    th_tensor *x = make(tape, dtype, 3, g->x_shape, g->x), *bias = NULL, *h0 = NULL;
-    th_tensor *w_x = make(tape, dtype, TH_SHAPE(width, inner), g->w_x);
-    th_tensor *w_h = make(tape, dtype, TH_SHAPE(width, width), g->w_h);
-    if (g->bias != NULL) bias = make(tape, dtype, TH_SHAPE(width), g->bias);
-    if (g->h0 != NULL) h0 = make(tape, dtype, TH_SHAPE(batch, width), g->h0);
-    th_tensor *y = th_rnn(tape, x, h0, &(th_recurrent_weights){w_x, w_h, bias});
-    expect_values(g->name, y, g->y, tolerances[dtype].value);
-    backward_from(tape, y, g->dy);
-    double limit = tolerances[dtype].gradient;
-    expect_values(g->name, th_tensor_grad(x), g->dx, limit);
-    expect_values(g->name, th_tensor_grad(w_x), g->dw_x, limit);
-    expect_values(g->name, th_tensor_grad(w_h), g->dw_h, limit);
-    if (bias != NULL) expect_values(g->name, th_tensor_grad(bias), g->dbias, limit);
-    if (h0 != NULL) expect_values(g->name, th_tensor_grad(h0), g->dh0, limit);
-    th_tape_reset(tape);
-  }
-  th_tape_free(tape);
+  for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++)
+    expect_golden(dtype, &goldens[i], 1);
 }
 
 Test(rnn, gradients) { check_gradients("rnn"); }
