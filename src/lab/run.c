@@ -127,9 +127,22 @@ static void remove_leftovers(const th__run *run) {
   closedir(list);
 }
 
+/* With as few digits as give the same numbers again: 0.1 and not 0.10000000000000001, but all of those
+ * that a rate has. */
+static char *exact_text(const json_t *json) {
+  for (size_t digits = 15;; digits++) {
+    char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(digits));
+    json_t *again = text == NULL ? NULL : json_loads(text, 0, NULL);
+    bool same = json_equal(json, again);
+    json_decref(again);
+    if (same || text == NULL || digits == 17) return text;
+    free(text);
+  }
+}
+
 static th_status write_config(const th__run *run, const th__train *config, th_error *error) {
   json_t *json = th__train_to_json(config);
-  char *text = json == NULL ? NULL : json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+  char *text = json == NULL ? NULL : exact_text(json);
   json_decref(json);
   if (text == NULL)
     return th__error(error, TH_ERR_VALUE,

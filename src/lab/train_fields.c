@@ -85,10 +85,16 @@ static th_status put_number(th__train *c, int field, double value, const char *t
                             const char *who, th_error *error) {
   const th__train_field *f = &th__train_fields[field];
   if (!(value >= f->least && value <= f->most))
-    return th__error(error, TH_ERR_VALUE, "%s: %s is out of range; %g to %g is possible", who, text,
-                     f->least, f->most);
+    return th__error(error, TH_ERR_VALUE, "%s: %s is out of range; %.10g to %.10g is possible", who,
+                     text, f->least, f->most);
   *(double *)place(c, field) = value;
   return TH_OK;
+}
+
+/* gelu_tanh, as files have it, is gelu-tanh. */
+static bool same_word(const char *a, const char *b) {
+  for (; *a != '\0' && (*a == *b || (*a == '-' && *b == '_')); a++) b++;
+  return *a == *b;
 }
 
 static th_status put_choice(th__train *c, int field, const char *text, const char *who,
@@ -96,7 +102,7 @@ static th_status put_choice(th__train *c, int field, const char *text, const cha
   const char *const *words = th__train_fields[field].words;
   char list[128] = "";
   for (int i = 0; words[i] != NULL; i++) {
-    if (strcmp(words[i], text) == 0) {
+    if (same_word(words[i], text)) {
       *(int *)place(c, field) = i;
       return TH_OK;
     }

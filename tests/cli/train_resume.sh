@@ -51,6 +51,14 @@ resumes --text book.txt --validation book.txt --dropout 0.5 --beta1 0 --beta2 0
 # A seed that signed 64-bit numbers do not hold: the log of the first part was lost when the second began.
 resumes --task copy --model lstm --dropout 0.2 --seed 18446744073709551615
 
+# Numbers of which config.json must keep every digit: such a run was refused for what its own configuration said.
+digits="--lr 0.001234567890123456789 --min-lr 0.00012345678901234567 --schedule cosine --scale 0.33333333333333331
+  --dropout 0.12345678901234567 --clip 0.1234567890123456 --weight-decay 0.012345678901234567 --beta2 0.9876543210987654"
+# shellcheck disable=SC2086
+resumes --text book.txt $digits
+run --config w$number/config.json --out digits || fail "--config of many digits: $(cat err)"
+[ "$(tensors w$number/last.safetensors)" = "$(tensors digits/last.safetensors)" ] || fail "config.json does not repeat the run"
+
 # A run that ended for want of patience goes on as one that had more of it from the beginning.
 early="--text book.txt --batch 4 --seq 9 --steps 300 --lr 0.3 --eval-every 1 --eval-batches 2"
 # shellcheck disable=SC2086
