@@ -279,7 +279,8 @@ Test(checkpoint, configurations_that_lie) {
   load_refused("{", PATH ": \"tapehead.model\" in its metadata is no valid JSON");
   load_refused("[]", PATH ": model: an object with \"kind\" is expected");
   load_refused("{\"kind\":\"gpt\",\"vocab\":5.5,\"width\":8}", PATH ": model: \"vocab\" is 5.5; ");
-  load_refused("{\"kind\":\"gpt\",\"vocab\":5,\"width\":\"8\"}", PATH ": model: \"width\" is \"8\"; ");
+  load_refused("{\"kind\":\"gpt\",\"vocab\":5,\"width\":\"8\"}",
+               PATH ": model: \"width\" is \"8\"; ");
   load_refused("{\"kind\":\"gpt\",\"vocab\":4,\"width\":8}",
                "file: wte.weight [5, 8] F32; model: [4, 8]");
   load_refused("{\"kind\":\"gpt\",\"vocab\":5,\"width\":1000000000}", "model: [5, 1000000000]");
