@@ -77,6 +77,9 @@ bool cli_colour(FILE *stream);
  * a message on stderr. */
 bool cli_write_json(const char *command, const char *path, json_t *document);
 
+/* A run's folder in place of one of its files: false after a message that names one. */
+bool cli_check_checkpoint(const char *command, const char *path);
+
 /* Checks before a long run that `path` will be writable, so that nothing is lost at its end: its
  * folder exists and takes files. False after a message. NULL and "-" are fine. */
 bool cli_check_writable(const char *command, const char *path);

@@ -52,7 +52,7 @@ static const struct argp_option own_options[] = {
 
 static void check_together(const struct argp_state *state, const generate_options *options) {
   if (options->checkpoint == NULL)
-    argp_error(state, "give --checkpoint FILE, say last.safetensors of a run's folder");
+    argp_error(state, "give --checkpoint FILE, say best.safetensors of a run's folder");
   if (options->prompt != NULL && options->prompt_file != NULL)
     argp_error(state, "give either --prompt or --prompt-file");
 }
@@ -250,7 +250,8 @@ int command_generate(int argc, char **argv) {
   signal(SIGPIPE, SIG_DFL);
   run r = {.options = &options};
   int code = EXIT_USAGE;
-  if (cli_check_writable("generate", options.common.json) && load(&r) && read_prompt(&r))
+  if (cli_check_checkpoint("generate", options.checkpoint) &&
+      cli_check_writable("generate", options.common.json) && load(&r) && read_prompt(&r))
     code = generate(&r);
   th__free(r.prompt_bytes);
   th__free(r.ids);

@@ -41,7 +41,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   }
   case ARGP_KEY_END:
-    if (options->checkpoint == NULL) argp_error(state, "--checkpoint FILE is missing");
+    if (options->checkpoint == NULL)
+      argp_error(state, "give --checkpoint FILE, say best.safetensors of a run's folder");
     if (options->text == NULL && (options->maps || options->svg != NULL))
       argp_error(state, "--map and --svg need a --text");
     return 0;
@@ -55,9 +56,6 @@ static bool to_stdout(const inspect_options *options) {
 
 static int show_maps(const inspect_options *options, const th__inspection *in, char *const *names) {
   th_error error;
-  if (options->layer >= in->layers || options->head >= in->heads)
-    return cli_error("inspect", "--map %ld,%ld: the model has layers 0 to %td, heads 0 to %td",
-                     options->layer, options->head, in->layers - 1, in->heads - 1);
   for (ptrdiff_t l = 0; l < in->layers; l++)
     for (ptrdiff_t h = 0; h < in->heads; h++) {
       if (options->layer >= 0 && (l != options->layer || h != options->head)) continue;
@@ -79,6 +77,19 @@ static int write_svg(const char *path, const th__inspection *in, char *const *na
   return status == TH_OK ? EXIT_OK : cli_error("inspect", "%s", error.message);
 }
 
+static bool map_exists(const inspect_options *options, const th__inspection *in) {
+  if (options->layer < in->layers && options->head < in->heads) return true;
+  cli_error("inspect", "--map %ld,%ld: the model has layers 0 to %td, heads 0 to %td",
+            options->layer, options->head, in->layers - 1, in->heads - 1);
+  return false;
+}
+
+static int report_file(const inspect_options *options, const th__inspect_file *file) {
+  th_error error;
+  if (to_stdout(options) || th__inspect_file_table(file, stdout, &error) == TH_OK) return EXIT_OK;
+  return cli_error("inspect", "%s", error.message);
+}
+
 /* What was asked for about a text that has been run. */
 static int report_text(const inspect_options *options, const th__inspection *in, char *const *names,
                        json_t *document) {
@@ -93,6 +104,7 @@ static int report_text(const inspect_options *options, const th__inspection *in,
   return status;
 }
 
+/* Nothing is shown, not even of the file, if the text cannot be run. */
 static int look_at_text(const inspect_options *options, const th__inspect_file *file,
                         json_t *document) {
   if (file->model == NULL)
@@ -106,11 +118,11 @@ static int look_at_text(const inspect_options *options, const th__inspect_file *
   th__inspection in = {0};
   char **names = NULL;
   int status = EXIT_USAGE;
-  if (tokens != NULL && th__inspect(file->model, tokens, count, &in, &error) == TH_OK &&
-      (names = th__inspect_names(file->vocab, tokens, count, &error)) != NULL)
-    status = report_text(options, &in, names, document);
-  else
+  if (tokens == NULL || th__inspect(file->model, tokens, count, &in, &error) != TH_OK ||
+      (names = th__inspect_names(file->vocab, tokens, count, &error)) == NULL)
     cli_error("inspect", "%s", error.message);
+  else if (map_exists(options, &in) && report_file(options, file) == EXIT_OK)
+    status = report_text(options, &in, names, document);
   th__free(names);
   th__inspection_free(&in);
   th__free(tokens);
@@ -118,13 +130,9 @@ static int look_at_text(const inspect_options *options, const th__inspect_file *
 }
 
 static int report(const inspect_options *options, const th__inspect_file *file) {
-  th_error error;
   json_t *document = options->common.json != NULL ? th__inspect_file_json(file) : NULL;
-  if (!to_stdout(options) && th__inspect_file_table(file, stdout, &error) != TH_OK) {
-    json_decref(document);
-    return cli_error("inspect", "%s", error.message);
-  }
-  int status = options->text != NULL ? look_at_text(options, file, document) : EXIT_OK;
+  int status =
+      options->text != NULL ? look_at_text(options, file, document) : report_file(options, file);
   if (status != EXIT_OK)
     json_decref(document);
   else if (document != NULL && !cli_write_json("inspect", options->common.json, document))
@@ -140,7 +148,8 @@ int command_inspect(int argc, char **argv) {
             "attended tokens, maps."
             "\vExit status: 0 success, 2 usage or bad input.",
             &options);
-  if (!cli_check_writable("inspect", options.common.json) ||
+  if (!cli_check_checkpoint("inspect", options.checkpoint) ||
+      !cli_check_writable("inspect", options.common.json) ||
       !cli_check_writable("inspect", options.svg))
     return EXIT_USAGE;
   th__inspect_file file;

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -93,6 +94,13 @@ bool cli_write_json(const char *command, const char *path, json_t *document) {
   }
   free(text);
   return written;
+}
+
+bool cli_check_checkpoint(const char *command, const char *path) {
+  struct stat file;
+  if (stat(path, &file) != 0 || !S_ISDIR(file.st_mode)) return true;
+  cli_error(command, "%s is a folder; name a file in it, say %s/best.safetensors", path, path);
+  return false;
 }
 
 bool cli_check_writable(const char *command, const char *path) {

@@ -215,7 +215,11 @@ static void tell_end(const th__train *c, const th__run *run, const th__train_run
            c->steps);
   if (result->best_step > 0) {
     printf("validation loss: ");
-    if (result->validation_loss == result->validation_loss)
+    if (result->validation_loss < result->best_loss)
+      printf("%.4f after the last step, which is no multiple of --eval-every and is not kept as the "
+             "best;\n  ",
+             result->validation_loss);
+    else if (result->validation_loss == result->validation_loss)
       printf("%.4f, ", result->validation_loss);
     printf("lowest %.4f at step %ld\n", result->best_loss, result->best_step);
   }
@@ -284,12 +288,13 @@ static void plot(const th__train *c, const th__run *run, bool table) {
     cli_error("train", "no plots.svg: %s", error.message);
     return;
   }
+  if (table) printf("plotted in %s/plots.svg\n", run->folder);
   if (!table || !(c->plot_terminal || isatty(STDOUT_FILENO))) return;
   struct winsize size;
   bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40;
-  char *text = th__run_plot_text(run, known && size.ws_col < 100 ? size.ws_col : 80, 20, &error);
-  if (text != NULL) fputs(text, stdout);
-  th__free(text);
+  if (th__run_plot_text(run, known && size.ws_col < 100 ? size.ws_col : 80, 20, stdout, &error) !=
+      TH_OK)
+    cli_error("train", "no plot: %s", error.message);
 }
 
 static int finish(const th__train *c, const th__run *run, const th__train_run *runs, int count,

@@ -97,15 +97,15 @@ th_status th__inspect(th_model *model, const int32_t *tokens, ptrdiff_t count, t
   *out = (th__inspection){.tokens = count, .loss = (double)NAN};
   if (config == NULL)
     return th__error(error, TH_ERR_VALUE,
-                     "inspect: a recurrent model has no attention to look at; leave the text out");
+                     "a recurrent model has no attention to look at; leave the text out");
   if (th_model_kind_of(model) == TH_MODEL_SEQ2SEQ)
     return th__error(error, TH_ERR_VALUE,
-                     "inspect: an encoder-decoder reads two texts, and no attention maps are made of "
+                     "an encoder-decoder reads two texts, and no attention maps are made of "
                      "it; leave the text out");
-  if (count < 1) return th__error(error, TH_ERR_VALUE, "inspect: the text is empty");
+  if (count < 1) return th__error(error, TH_ERR_VALUE, "the text is empty");
   if (count > config->context)
     return th__error(error, TH_ERR_VALUE,
-                     "inspect: the text has %td tokens, the model's context is %td; take a shorter "
+                     "the text has %td tokens, the model's context is %td; take a shorter "
                      "text",
                      count, config->context);
   out->layers = config->layers;

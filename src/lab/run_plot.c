@@ -70,29 +70,37 @@ static th__series series_of(const curve *c, const char *title) {
   return (th__series){.title = title, .count = c->count, .x = c->x, .y = c->y};
 }
 
+/* The plots of a run, which look into one another: not to be copied. */
+typedef struct panels {
+  th__series losses[2], rate, norm, entropy;
+  th__plot plots[4];
+  int count;
+} panels;
+
+static void make_panels(const curve *c, panels *p) {
+  *p = (panels){.losses = {series_of(&c[LOSS], "training"), series_of(&c[VALIDATION], "validation")},
+                .rate = series_of(&c[RATE], "learning rate"),
+                .norm = series_of(&c[NORM], "before clipping"),
+                .entropy = series_of(&c[ENTROPY], "mean over layers, heads, queries"),
+                .count = c[ENTROPY].count > 0 ? 4 : 3};
+  const th__plot plots[] = {
+      {.title = "Loss", .y_label = "nats", .series = p->losses, .series_count = 2},
+      {.title = "Learning rate", .y_label = "", .series = &p->rate, .series_count = 1},
+      {.title = "Norm of the gradient", .y_label = "", .series = &p->norm, .series_count = 1},
+      {.title = "Entropy of attention", .y_label = "nats", .series = &p->entropy, .series_count = 1}};
+  for (int i = 0; i < p->count; i++) {
+    p->plots[i] = plots[i];
+    p->plots[i].x_label = "step";
+  }
+}
+
 th_status th__run_plot(const th__run *run, th_error *error) {
   curve *c = read_curves(run, error);
   if (c == NULL) return TH_ERR_IO;
-  const th__series losses[] = {series_of(&c[LOSS], "training"),
-                               series_of(&c[VALIDATION], "validation")};
-  const th__series rate = series_of(&c[RATE], "learning rate");
-  const th__series norm = series_of(&c[NORM], "before clipping");
-  const th__series entropy = series_of(&c[ENTROPY], "mean over layers, heads, queries");
-  const th__plot plots[] = {
-      {.title = "Loss", .x_label = "step", .y_label = "nats", .series = losses, .series_count = 2},
-      {.title = "Learning rate", .x_label = "step", .y_label = "", .series = &rate, .series_count = 1},
-      {.title = "Norm of the gradient",
-       .x_label = "step",
-       .y_label = "",
-       .series = &norm,
-       .series_count = 1},
-      {.title = "Entropy of attention",
-       .x_label = "step",
-       .y_label = "nats",
-       .series = &entropy,
-       .series_count = 1}};
+  panels p;
+  make_panels(c, &p);
   size_t size;
-  char *svg = th__plots_svg(plots, c[ENTROPY].count > 0 ? 4 : 3, 2, 1200, 800, &size, error);
+  char *svg = th__plots_svg(p.plots, p.count, 2, 1200, 800, &size, error);
   th__free(c);
   if (svg == NULL) return TH_ERR_IO;
   th_status status = th__write_file(run->plots, svg, size, error);
@@ -100,15 +108,21 @@ th_status th__run_plot(const th__run *run, th_error *error) {
   return status;
 }
 
-char *th__run_plot_text(const th__run *run, int columns, int rows, th_error *error) {
+th_status th__run_plot_text(const th__run *run, int columns, int rows, FILE *out, th_error *error) {
   curve *c = read_curves(run, error);
-  if (c == NULL) return NULL;
-  const th__series losses[] = {series_of(&c[LOSS], "training"),
-                               series_of(&c[VALIDATION], "validation")};
-  const th__plot plot = {
-      .title = "loss", .x_label = "step", .y_label = "nats", .series = losses, .series_count = 2};
-  size_t size;
-  char *text = th__plot_text(&plot, columns, rows, &size, error);
+  if (c == NULL) return TH_ERR_IO;
+  panels p;
+  make_panels(c, &p);
+  th_status status = TH_OK;
+  for (int i = 0; i < p.count && status == TH_OK; i++) {
+    size_t size;
+    char *text = th__plot_text(&p.plots[i], columns, i == 0 ? rows : rows * 2 / 3, &size, error);
+    if (text == NULL)
+      status = TH_ERR_IO;
+    else
+      fputs(text, out);
+    th__free(text);
+  }
   th__free(c);
-  return text;
+  return status;
 }

@@ -80,7 +80,7 @@ static th_status unknown_key(const char *key, const char *where, th_error *error
     int d = distance(key, th__train_fields[i].key);
     if (d < best) best = d, nearest = i;
   }
-  return best <= 3
+  return best <= 3 && 2 * best <= (int)strlen(key)
              ? th__error(error, TH_ERR_VALUE,
                          "%sunknown key \"%.60s\"; did you mean \"%s\"? Keys are the options' "
                          "names, with _ for -",
@@ -203,6 +203,15 @@ static void complete_model(th__train *c) {
     c->init = c->text.count > 0 ? TH_INIT_GPT2 : TH_INIT_WIDTH;
 }
 
+#define PRESET(member) (c->from[TH__TRAIN_##member] == TH__FROM_PRESET)
+
+/* What a preset says of its own steps, rate and batch fits others, too, if these were asked for. */
+static void fit_preset(th__train *c) {
+  if (PRESET(warmup) && c->warmup > c->schedule_steps / 2) c->warmup = c->schedule_steps / 2;
+  if (PRESET(min_lr) && c->min_lr > c->lr) c->min_lr = c->lr / 10;
+  if (PRESET(accumulate) && c->accumulate > c->batch) c->accumulate = c->batch;
+}
+
 void th__train_complete(th__train *c) {
   const defaults *d = c->text.count > 0 ? &text_defaults : &task_defaults[c->task];
   complete_model(c);
@@ -224,6 +233,7 @@ void th__train_complete(th__train *c) {
   DEFAULT(sample_tokens, 100);
   DEFAULT(save_every, 100);
   DEFAULT(log_every, 1);
+  fit_preset(c);
 }
 
 /* ---- what fits together ---- */

@@ -124,9 +124,10 @@ void th__train_head(const th__train *c, FILE *out) {
     th__train_get_text(c, TH__TRAIN_scale, scale, sizeof scale);
     fprintf(out, "d_k %ld, scale %s, ", c->dk, scale);
   }
-  fprintf(out, "seq %ld, batch %ld, %s, lr %g, %d threads\n\n%6s %8s %11s %9s %9s %11s %10s\n",
-          c->seq, c->batch, th__train_word(c, TH__TRAIN_optim), c->lr, th_threads(), "seed",
-          "steps", "final loss", "train", "held-out", "to 95 %", "tokens/s");
+  fprintf(out, "seq %ld, batch %ld, %s, lr %g, %d thread%s\n\n%6s %8s %11s %9s %9s %11s %10s\n",
+          c->seq, c->batch, th__train_word(c, TH__TRAIN_optim), c->lr, th_threads(),
+          th_threads() == 1 ? "" : "s", "seed", "steps", "final loss", "train", "held-out",
+          "to 95 %", "tokens/s");
 }
 
 void th__train_row(const th__train_run *run, FILE *out) {

@@ -67,7 +67,7 @@ bool th__pass_fits(th_tape *tape, const th_model *model, const char *name, const
     return cache_fits(tape, model, tokens, pass->cache);
   else if (model->context > 0 && tokens->shape[1] > model->context)
     th_fail(tape, TH_ERR_STATE, op,
-            "the %s of %td tokens are longer than the context of %td; use shorter sequences, or a "
+            "%s: sequences of %td tokens are longer than the context of %td; use shorter ones, or a "
             "model with a larger context",
             name, tokens->shape[1], model->context);
   else

@@ -52,6 +52,11 @@ grep -qF '</svg>' maps.svg || fail "the picture is not complete"
 grep -q '"most_attended": ' b.json || fail "the JSON has no most attended tokens"
 inspect --checkpoint $file --text "the tape" --map 1,0 || fail "exit code $?: $(cat err)"
 [ "$(grep -c ': H ' out)" -eq 1 ] || fail "--map 1,0 shows more than one map"
+for bad in "--text ☃" "--text the --map 2,0"; do # nothing is shown before a mistake is
+  # shellcheck disable=SC2086
+  inspect --checkpoint $file $bad
+  [ ! -s out ] || fail "$bad: standard output got: $(head -n 1 out)"
+done
 inspect --checkpoint $file --text "t" --map 0,0 --svg one.svg || fail "one token: exit code $?: $(cat err)"
 
 # --- a file of somebody else -------------------------------------------------------------------------------------
@@ -64,7 +69,8 @@ refused "holds no model" --checkpoint other.safetensors --text a
 
 # --- bad input ---------------------------------------------------------------------------------------------------
 
-refused "--checkpoint FILE is missing"
+refused "give --checkpoint FILE"
+refused "run is a folder; name a file in it, say run/best.safetensors" --checkpoint run
 refused "No such file" --checkpoint none.safetensors
 head -c 100 $file >cut.safetensors
 refused "cut.safetensors" --checkpoint cut.safetensors

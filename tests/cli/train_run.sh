@@ -37,7 +37,13 @@ done
 if command -v gnuplot >/dev/null; then
   grep -q '</svg>' a/plots.svg || fail "no plots: $(cat err)"
   # shellcheck disable=SC2086
-  run --task copy $small --steps 30 --out plotted --plot-terminal && grep -q '\*\*\*' out || fail "no plot as text: $(cat out)"
+  run --task copy $small --steps 30 --eval-every 20 --out plotted --plot-terminal && grep -q '\*\*\*' out || fail "no plot as text: $(cat out)"
+  grep -qE "^validation loss: [0-9.]+ after the last step, which is no multiple of --eval-every" out ||
+    fail "a last validation below the lowest is not explained: $(grep validation out)"
+  for title in Loss "Learning rate" "Norm of the gradient" "Entropy of attention"; do
+    grep -q "^ *$title *\$" out || fail "no plot of: $title"
+  done
+  grep -qF "plotted in plotted/plots.svg" out || fail "nobody says where the plots are"
 fi
 grep -q "^gpt: 3712 parameters in 16 tensors" out && grep -q "  decay 0.01: 6 tensors, 3472 numbers" out &&
   grep -q "h.\*.mlp.c_fc.weight  *\[64, 16\]" out && grep -q "  no decay: 10 tensors, 240 numbers" out &&

@@ -154,6 +154,39 @@ Test(train_config, files_of_a_higher_rank_replace_those_of_a_lower) {
   th__train_free(&c);
 }
 
+Test(train_config, a_preset_fits_other_steps_rates_and_batches) {
+  th__train c = {.preset = TH__PRESET_GPT2_124M};
+  option(&c, "text", "a.txt");
+  option(&c, "steps", "50");
+  option(&c, "lr", "1e-5");
+  option(&c, "batch", "4");
+  cr_assert_eq(th__train_apply_preset(&c, &error), TH_OK, "%s", error.message);
+  th__train_complete(&c);
+  cr_assert_eq(th__train_check(&c, &error), TH_OK, "%s", error.message);
+  cr_assert(c.warmup == 25 && c.accumulate == 4, "%ld, %ld", c.warmup, c.accumulate);
+  cr_assert_float_eq(c.min_lr, 1e-6, 1e-12);
+  th__train_free(&c);
+  /* What was asked for is not touched. */
+  c = (th__train){.preset = TH__PRESET_GPT2_124M};
+  option(&c, "text", "a.txt");
+  option(&c, "steps", "50");
+  option(&c, "warmup", "50");
+  cr_assert_eq(th__train_apply_preset(&c, &error), TH_OK, "%s", error.message);
+  th__train_complete(&c);
+  cr_assert_eq(th__train_check(&c, &error), TH_ERR_VALUE);
+  th__train_free(&c);
+}
+
+Test(train_config, words_of_files_are_understood) {
+  th__train c = {0};
+  option(&c, "feed-forward", "relu");
+  option(&c, "feed-forward", "gelu_tanh");
+  cr_assert_eq(c.feed_forward, TH_FEED_FORWARD_GELU_TANH);
+  cr_assert_neq(th__train_set_text(&c, th__train_field_find("feed-forward"), "gelu_tan", &error),
+                TH_OK);
+  th__train_free(&c);
+}
+
 Test(train_config, presets) {
   for (int preset = 1; preset <= TH__PRESET_GPT2_124M; preset++) {
     th__train c = {.preset = preset};
@@ -209,6 +242,7 @@ Test(train_config, mistakes_in_json) {
       {"[1]", "run.json: a configuration is an object"},
       {"{\"layer\": 2}", "run.json: unknown key \"layer\"; did you mean \"layers\"?"},
       {"{\"d-model\": 64}", "did you mean \"d_model\"? Keys are the options' names, with _ for -"},
+      {"{\"bad\": 1}", "unknown key \"bad\"; keys are the options' names"},
       {"{\"zzzzzzzzzzzz\": 1}", "unknown key \"zzzzzzzzzzzz\"; keys are the options' names"},
       {"{\"layers\": \"two\"}", "run.json: \"layers\": this is a text; a whole number is expected"},
       {"{\"layers\": 2.5}", "this is a number with a fraction; a whole number"},
