@@ -102,7 +102,7 @@ TH_API th_tensor *th_tensor_from(th_dtype dtype, int ndim, const ptrdiff_t *shap
 TH_API void th_tensor_free(th_tensor *tensor);
 
 TH_API th_dtype th_tensor_dtype(const th_tensor *tensor);
-/* Sizes of NULL, which a failed operation returns, are 0. */
+/* NULL, which a failed operation returns, has sizes of 0, no data, no gradient and no name. */
 TH_API int th_tensor_ndim(const th_tensor *tensor);
 /* Length of one axis; a negative axis counts from the end (-1 is the last). 0 if there is none. */
 TH_API ptrdiff_t th_tensor_dim(const th_tensor *tensor, int axis);
@@ -378,13 +378,14 @@ TH_API void th_params_free(th_params *params);
 /* A new parameter of zeros. The name must be new. */
 TH_API th_tensor *th_params_add(th_params *params, const char *name, th_dtype dtype, int ndim,
                                 const ptrdiff_t *shape, th_error *error);
+/* A list that is NULL, as a model's is whose making failed, has no parameters. */
 TH_API ptrdiff_t th_params_count(const th_params *params);    /* tensors */
 TH_API ptrdiff_t th_params_elements(const th_params *params); /* numbers */
 TH_API th_tensor *th_params_at(const th_params *params, ptrdiff_t i);
 TH_API th_tensor *th_params_find(const th_params *params, const char *name); /* NULL if none */
 TH_API void th_params_zero_grad(th_params *params);
 
-/* Fills a tensor with N(mean, sd^2) or with the uniform distribution on [low, high). */
+/* Fills a tensor with N(mean, sd^2) or with the uniform distribution on [low, high). NULL: nothing. */
 TH_API void th_init_normal(th_tensor *tensor, double mean, double sd, th_random stream);
 TH_API void th_init_uniform(th_tensor *tensor, double low, double high, th_random stream);
 
@@ -572,7 +573,8 @@ typedef struct th_schedule {
 TH_API th_status th_schedule_check(const th_schedule *schedule, th_error *error);
 TH_API double th_schedule_lr(const th_schedule *schedule, long step);
 
-/* For schedules; 0 is legal. TH_ERR_VALUE, and nothing changed, unless lr is finite and >= 0. */
+/* For schedules; 0 is legal. TH_ERR_VALUE, and nothing changed, unless lr is finite and >= 0. NULL has
+ * a rate of 0 and no steps. */
 TH_API th_status th_optim_set_lr(th_optim *optim, double lr);
 TH_API double th_optim_lr(const th_optim *optim);
 TH_API long th_optim_steps(const th_optim *optim); /* steps taken */

@@ -86,19 +86,21 @@ th_tensor *th_params_add(th_params *params, const char *name, th_dtype dtype, in
   return tensor;
 }
 
-ptrdiff_t th_params_count(const th_params *params) { return params->count; }
-ptrdiff_t th_params_elements(const th_params *params) { return params->elements; }
+ptrdiff_t th_params_count(const th_params *params) { return params == NULL ? 0 : params->count; }
+ptrdiff_t th_params_elements(const th_params *params) {
+  return params == NULL ? 0 : params->elements;
+}
 
 th_tensor *th_params_at(const th_params *params, ptrdiff_t i) {
-  return i >= 0 && i < params->count ? params->items[i] : NULL;
+  return i >= 0 && i < th_params_count(params) ? params->items[i] : NULL;
 }
 
 th_tensor *th_params_find(const th_params *params, const char *name) {
-  for (ptrdiff_t i = 0; i < params->count; i++)
+  for (ptrdiff_t i = 0; i < th_params_count(params); i++)
     if (strcmp(params->items[i]->name, name) == 0) return params->items[i];
   return NULL;
 }
 
 void th_params_zero_grad(th_params *params) {
-  for (ptrdiff_t i = 0; i < params->count; i++) th_tensor_zero_grad(params->items[i]);
+  for (ptrdiff_t i = 0; i < th_params_count(params); i++) th_tensor_zero_grad(params->items[i]);
 }

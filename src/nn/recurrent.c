@@ -136,6 +136,10 @@ static th_recurrent_weights make_layer(th__maker *maker, const th_recurrent *c, 
 }
 
 th_model *th_recurrent_new(const th_recurrent *config, uint64_t seed, th_error *error) {
+  if (config == NULL) {
+    th__error(error, TH_ERR_VALUE, "th_recurrent_new: the configuration is NULL");
+    return NULL;
+  }
   if (check(config, error) != TH_OK) return NULL;
   th_model *model = th__model_new(&recurrent_class, error);
   if (model == NULL) return NULL;

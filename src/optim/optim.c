@@ -69,13 +69,14 @@ void th_optim_free(th_optim *optim) {
 }
 
 th_status th_optim_set_lr(th_optim *optim, double lr) {
+  if (optim == NULL) return TH_ERR_VALUE;
   th_status status = th__check_lr(optim->name, lr, NULL);
   if (status == TH_OK) optim->lr = lr;
   return status;
 }
 
-double th_optim_lr(const th_optim *optim) { return optim->lr; }
-long th_optim_steps(const th_optim *optim) { return optim->steps; }
+double th_optim_lr(const th_optim *optim) { return optim == NULL ? 0 : optim->lr; }
+long th_optim_steps(const th_optim *optim) { return optim == NULL ? 0 : optim->steps; }
 
 double th_optim_weight_decay(const th_optim *optim, ptrdiff_t i) {
   const th_tensor *param = optim != NULL ? th_params_at(optim->params, i) : NULL;

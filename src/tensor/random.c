@@ -83,9 +83,11 @@ static void fill(const filling *f) {
 }
 
 void th_init_normal(th_tensor *tensor, double mean, double sd, th_random stream) {
+  if (tensor == NULL) return;
   fill(&(filling){.tensor = tensor, .stream = stream, .normal = true, .a = mean, .b = sd});
 }
 
 void th_init_uniform(th_tensor *tensor, double low, double high, th_random stream) {
+  if (tensor == NULL) return;
   fill(&(filling){.tensor = tensor, .stream = stream, .a = low, .b = high - low});
 }

@@ -73,12 +73,13 @@ int th_tensor_ndim(const th_tensor *tensor) { return tensor == NULL ? 0 : tensor
 ptrdiff_t th_tensor_count(const th_tensor *tensor) { return tensor == NULL ? 0 : tensor->count; }
 const ptrdiff_t *th_tensor_shape(const th_tensor *tensor) { return tensor->shape; }
 const ptrdiff_t *th_tensor_strides(const th_tensor *tensor) { return tensor->strides; }
-void *th_tensor_data(const th_tensor *tensor) { return tensor->data; }
+void *th_tensor_data(const th_tensor *tensor) { return tensor == NULL ? NULL : tensor->data; }
 /* A view's gradient is a window into its base's, and gone when that has been recycled. */
 th_tensor *th_tensor_grad(const th_tensor *tensor) {
+  if (tensor == NULL) return NULL;
   return tensor->base != NULL && tensor->base->grad == NULL ? NULL : tensor->grad;
 }
-const char *th_tensor_name(const th_tensor *tensor) { return tensor->name; }
+const char *th_tensor_name(const th_tensor *tensor) { return tensor == NULL ? "" : tensor->name; }
 
 ptrdiff_t th_tensor_dim(const th_tensor *tensor, int axis) {
   if (tensor == NULL) return 0;

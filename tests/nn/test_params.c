@@ -66,6 +66,20 @@ Test(params, rejects) {
   th_params_free(params);
 }
 
+/* A program that checks later walks over what a failed call returned. */
+Test(params, of_a_model_that_is_none) {
+  th_params *none = th_model_params(NULL);
+  cr_assert(th_params_count(none) == 0 && th_params_elements(none) == 0);
+  cr_assert(th_params_at(none, 0) == NULL && th_params_find(none, "w") == NULL);
+  th_params_zero_grad(none);
+  th_init_normal(NULL, 0, 1, (th_random){.seed = 1});
+  th_init_uniform(NULL, 0, 1, (th_random){.seed = 1});
+  cr_assert(th_tensor_grad(NULL) == NULL && th_tensor_data(NULL) == NULL);
+  cr_assert_str_empty(th_tensor_name(NULL));
+  cr_assert_null(th_recurrent_new(NULL, 1, &error));
+  cr_assert(strstr(error.message, "th_recurrent_new: the configuration is NULL") != NULL);
+}
+
 Test(params, every_allocation_may_fail) {
   th_params *params = NULL;
   th_tensor *w = NULL;

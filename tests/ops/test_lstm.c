@@ -89,6 +89,8 @@ Test(lstm, rejects) {
   th_tensor *x = l.in[X], *cells = x;
   th_recurrent_weights good = weights_of(&l), bad = good;
   bad.w_h = other.in[W_H];
+  cr_assert_null(th_lstm(tape, x, NULL, NULL, NULL, NULL));
+  expect_error(tape, TH_ERR_VALUE, "lstm: weights is NULL");
   cr_assert_null(th_lstm(tape, x, NULL, NULL, &bad, &cells));
   cr_assert_null(cells);
   expect_error(tape, TH_ERR_SHAPE, "lstm: w_h is [5, 5]; [4*H, H] is expected");

@@ -89,6 +89,8 @@ Test(rnn, rejects) {
   bad.w_h = NULL;
   cr_assert_null(th_rnn(tape, x, NULL, &bad));
   expect_error(tape, TH_ERR_VALUE, "NULL");
+  cr_assert_null(th_rnn(tape, x, NULL, NULL));
+  expect_error(tape, TH_ERR_VALUE, "rnn: weights is NULL");
   cr_assert_null(th_rnn(tape, NULL, NULL, &good));
   expect_error(tape, TH_ERR_VALUE, "NULL");
   th_tape_free(tape);

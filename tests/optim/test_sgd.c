@@ -120,6 +120,8 @@ Test(sgd, rejects_options) {
   cr_assert_eq(th_optim_lr(optim), 1e-3);
   cr_assert_eq(th_optim_set_lr(optim, 0), TH_OK);
   cr_assert_eq(th_optim_lr(optim), 0);
+  cr_assert_eq(th_optim_set_lr(NULL, 1), TH_ERR_VALUE);
+  cr_assert(th_optim_lr(NULL) == 0 && th_optim_steps(NULL) == 0);
   th_optim_free(optim);
   th_params_free(params);
 }

@@ -128,6 +128,7 @@ static th_tensor *half(th_tape *tape, th_tensor *y, ptrdiff_t which) {
 th_tensor *th_lstm(th_tape *tape, th_tensor *x, th_tensor *h0, th_tensor *c0,
                    const th_recurrent_weights *weights, th_tensor **cells) {
   if (cells != NULL) *cells = NULL;
+  if (weights == NULL) return th_fail(tape, TH_ERR_VALUE, "lstm", "weights is NULL");
   th_tensor *inputs[] = {x, h0, weights->w_x, weights->w_h, weights->bias, c0};
   work w = {.dtype = TH_F32};
   if (!th__recurrent_check(tape, "lstm", 4, inputs, &w.r)) return NULL;

@@ -83,6 +83,7 @@ static const th_check checks[] = {
 const th_op th__op_rnn = {"rnn", backward, checks};
 
 th_tensor *th_rnn(th_tape *tape, th_tensor *x, th_tensor *h0, const th_recurrent_weights *weights) {
+  if (weights == NULL) return th_fail(tape, TH_ERR_VALUE, "rnn", "weights is NULL");
   th_tensor *inputs[] = {x, h0, weights->w_x, weights->w_h, weights->bias, NULL};
   work w = {.h0 = NULL};
   if (!th__recurrent_check(tape, "rnn", 1, inputs, &w.r)) return NULL;
