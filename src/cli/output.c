@@ -99,7 +99,9 @@ bool cli_write_json(const char *command, const char *path, json_t *document) {
 bool cli_check_checkpoint(const char *command, const char *path) {
   struct stat file;
   if (stat(path, &file) != 0 || !S_ISDIR(file.st_mode)) return true;
-  cli_error(command, "%s is a folder; name a file in it, say %s/best.safetensors", path, path);
+  const char *slash = path[strlen(path) - 1] == '/' ? "" : "/"; /* stat() knows no empty name */
+  cli_error(command, "%s is a folder; name a file in it, say %s%sbest.safetensors", path, path,
+            slash);
   return false;
 }
 

@@ -335,7 +335,7 @@ static int train(th__train *c, th__run *run, const th__train_data *data, th__tra
     status = run_seeds(c, &job, &watch, runs, &count);
   }
   if (th__lines_close(&lines, &error) != TH_OK) status = cli_error("train", "%s", error.message);
-  if (run->begun) plot(c, run, watch.table);
+  if (run->begun || (c->plot_terminal && count > 0)) plot(c, run, watch.table);
   return finish(c, run, runs, count, status);
 }
 

@@ -41,21 +41,31 @@ static char *read_stream(FILE *stream, size_t *size) {
   return bytes;
 }
 
-static char *run_gnuplot(const char *script_path, size_t *size, th_error *error) {
+/* What it writes, and how it ended. */
+static char *output_of(const char *script_path, const char *redirection, size_t *size, int *status,
+                       th_error *error) {
   char command[256];
-  snprintf(command, sizeof command, "gnuplot '%s' 2>&1", script_path);
+  snprintf(command, sizeof command, "gnuplot '%s' %s", script_path, redirection);
   FILE *pipe = popen(command, "re");
   if (pipe == NULL) {
     th__error(error, TH_ERR_IO, "plot: cannot start a shell to run gnuplot");
     return NULL;
   }
   char *bytes = read_stream(pipe, size);
-  int status = pclose(pipe);
-  if (bytes == NULL) {
-    th__error_memory(error, "plot", *size);
-    return NULL;
-  }
-  if (status == 0) return bytes;
+  *status = pclose(pipe);
+  if (bytes == NULL) th__error_memory(error, "plot", *size);
+  return bytes;
+}
+
+/* Its warnings (of a range that is empty, say) must not get into the picture; why it failed, if it did,
+ * is asked for in a second run. */
+static char *run_gnuplot(const char *script_path, size_t *size, th_error *error) {
+  int status;
+  char *bytes = output_of(script_path, "2>/dev/null", size, &status, error);
+  if (bytes == NULL || status == 0) return bytes;
+  th__free(bytes);
+  bytes = output_of(script_path, "2>&1 >/dev/null", size, &status, error);
+  if (bytes == NULL) return NULL;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     th__error(error, TH_ERR_IO,
               "plot: gnuplot is not installed (Debian: apt-get install gnuplot-nox)");

@@ -46,7 +46,7 @@ th_status th__run_save_best(th__run *run, const th__trainer *trainer, th_error *
 
 /* Losses and validation, learning rate, gradient norm and entropy by step, from the log (run_plot.c). */
 th_status th__run_plot(const th__run *run, th_error *error);
-/* The same as text; the losses get `rows`, the others two thirds of them. */
+/* The same as text, the losses last: what is left on a terminal. */
 th_status th__run_plot_text(const th__run *run, int columns, int rows, FILE *out, th_error *error);
 
 #endif

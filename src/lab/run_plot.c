@@ -114,9 +114,9 @@ th_status th__run_plot_text(const th__run *run, int columns, int rows, FILE *out
   panels p;
   make_panels(c, &p);
   th_status status = TH_OK;
-  for (int i = 0; i < p.count && status == TH_OK; i++) {
+  for (int i = p.count - 1; i >= 0 && status == TH_OK; i--) {
     size_t size;
-    char *text = th__plot_text(&p.plots[i], columns, i == 0 ? rows : rows * 2 / 3, &size, error);
+    char *text = th__plot_text(&p.plots[i], columns, rows, &size, error);
     if (text == NULL)
       status = TH_ERR_IO;
     else

@@ -48,6 +48,9 @@ fi
 grep -q "^gpt: 3712 parameters in 16 tensors" out && grep -q "  decay 0.01: 6 tensors, 3472 numbers" out &&
   grep -q "h.\*.mlp.c_fc.weight  *\[64, 16\]" out && grep -q "  no decay: 10 tensors, 240 numbers" out &&
   grep -q "^memory: about " out || fail "no table of parameters: $(cat out)"
+if command -v gnuplot >/dev/null; then
+  run --resume --out plotted --plot-terminal && grep -q "^ *Entropy of attention *\$" out || fail "no plot of a finished run"
+fi
 # What it was begun with begins it again.
 run --config a/config.json --out again || fail "--config a/config.json: $(cat err)"
 cmp a/last.safetensors again/last.safetensors || fail "the written configuration makes another run"

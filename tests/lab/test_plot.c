@@ -46,6 +46,24 @@ static void expect_text(const char *svg, const char *text) {
   cr_assert_not_null(strstr(svg, text), "no '%s' in the picture", text);
 }
 
+/* gnuplot warns of an empty range, as a constant learning rate has. */
+Test(plot, a_constant_is_drawn_without_a_warning_in_the_picture) {
+  const double same[] = {0.003, 0.003, 0.003};
+  const th__series line = series("rate", same);
+  const th__plot plot = {
+      .title = "t", .x_label = "x", .y_label = "y", .series = &line, .series_count = 1};
+  char *svg = svg_of(&plot);
+  cr_assert_eq(strncmp(svg, "<?xml", 5), 0, "%.80s", svg);
+  cr_assert_null(strstr(svg, "arning"));
+  size_t size;
+  th_error error;
+  char *text = th__plot_text(&plot, 80, 20, &size, &error);
+  cr_assert_not_null(text, "%s", error.message);
+  cr_assert_null(strstr(text, "arning"), "%s", text);
+  th__free(svg);
+  th__free(text);
+}
+
 Test(plot, svg_has_titles_axes_and_a_band) {
   th__series lines[] = {series("first", ys), series("second", highs)};
   th__plot plot = plot_of(lines, 2);
