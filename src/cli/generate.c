@@ -244,7 +244,8 @@ int command_generate(int argc, char **argv) {
   generate_options options = {
       .common.seed = 1, .settings = {.sampling.temperature = 0.8, .tokens = 200}, .samples = 1};
   cli_parse(argc, argv, own_options, parse, NULL,
-            "Continue a prompt with a trained model, token by token. docs/generation.md tells more.",
+            "Continue a prompt with a trained model, token by token. docs/generation.md tells more."
+            "\vExit status: 0 success, 1 logits that are not finite, 2 usage or bad input.",
             &options);
   /* A reader that has seen enough (head) ends the command, quietly. */
   signal(SIGPIPE, SIG_DFL);

@@ -55,6 +55,10 @@ static const char *help_text(void) {
     used += snprintf(text + used, sizeof text - (size_t)used, "  %s: %s\n",
                      th__train_word(&named, TH__TRAIN_preset), values);
   }
+  snprintf(
+      text + used, sizeof text - (size_t)used,
+      "\nExit status: 0 success, 1 a run was lost (a value not finite, a loss that runs away), 2 "
+      "usage or bad input, 128 + the signal if interrupted.");
   return text;
 }
 

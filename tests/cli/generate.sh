@@ -117,6 +117,6 @@ refused "cut.safetensors: " --checkpoint cut.safetensors
 [ $? -eq 2 ] && grep -q "'x' is none of the numbers 0 to 16" err || fail "numbers: $(cat err)"
 "$tapehead" generate >out 2>err
 [ $? -eq 2 ] && grep -q 'give --checkpoint FILE' err || fail "no checkpoint: $(cat err)"
-run --help && grep -q -- '--checkpoint=FILE' out || fail "--help"
+run --help && grep -q -- '--checkpoint=FILE' out && grep -q '^Exit status: 0 success' out || fail "--help"
 
 [ "$failures" -eq 0 ]

@@ -52,7 +52,7 @@ run --text numbers.txt $small --steps 5 --optim sgd --json c.json || fail "a tex
 grep -q '"task": "text"' c.json && grep -q '"optim": "sgd"' c.json && grep -q '^numbers.txt: ' out || fail "a text"
 # shellcheck disable=SC2086
 run --text /dev/stdin $small --steps 2 <numbers.txt || fail "a text from a pipe: $(cat err)"
-run --help && grep -q -- '--text=FILE' out || fail "--help"
+run --help && grep -q -- '--text=FILE' out && grep -q '^Exit status: 0 success' out || fail "--help"
 
 # A terminal gets a line of progress (its figures), anything else does not.
 if command -v script >/dev/null; then
