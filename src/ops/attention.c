@@ -128,8 +128,31 @@ static void weights_row(ptrdiff_t limit, ptrdiff_t width, const uint8_t *keep, r
   fill(limit, width, s, 0);
 }
 
+/* One query that sees every key up to its limit, as in decoding: packing would cost more than the
+ * products. Rows that hold Inf or NaN need no care, for none is hidden. */
+static void one_query(const th__attention_head *a, ptrdiff_t i, const real *q, const real *k,
+                      const real *v, real *p, real *restrict y) {
+  ptrdiff_t width = limit_of(a, i);
+  th__row_times_rows(width, a->d_k, (real)a->scale, q, k, a->ldk, 0, p);
+  weights_row(width, a->fill ? a->n_k : width, NULL, p);
+  fill(0, a->d_v, y, 0);
+  ptrdiff_t j = 0;
+  for (; j + 4 <= width; j += 4) {
+    const real *v0 = v + j * a->ldv, *v1 = v0 + a->ldv, *v2 = v1 + a->ldv, *v3 = v2 + a->ldv;
+    real p0 = p[j], p1 = p[j + 1], p2 = p[j + 2], p3 = p[j + 3];
+#pragma omp simd
+    for (ptrdiff_t c = 0; c < a->d_v; c++)
+      y[c] += (p0 * v0[c] + p1 * v1[c]) + (p2 * v2[c] + p3 * v3[c]);
+  }
+  for (; j < width; j++) add_row(a->d_v, p[j], v + j * a->ldv, y);
+}
+
 void RN(attention_fwd)(const th__attention_head *a, ptrdiff_t begin, ptrdiff_t end, const real *q,
                        const real *k, const real *v, real *p, real *y, real *room) {
+  if (end - begin == 1 && a->keep == NULL) {
+    one_query(a, begin, q + begin * a->ldq, k, v, p, y + begin * a->ldy);
+    return;
+  }
   ptrdiff_t n = a->n_k, keys = limit_of(a, end - 1);
   real *k_turned = room, *v_packed = room + th__packed(a->d_k, keys);
   th__pack_transposed(a->d_k, keys, k, a->ldk, k_turned);

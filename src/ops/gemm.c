@@ -3,11 +3,14 @@
  *           lda, ldb, ldc: elements from one stored row to the next
  * Writes    C.  beta = 0 overwrites, whatever C held before (NaN too); beta = 1 accumulates.
  * Edges     k = 0: C = beta C.  m = 0 or n = 0: nothing.  m = 1 or n = 1: matrix times vector, which
- *           saves BLAS the packing of the matrix (measured: 4 to 5 times as fast).
+ *           saves BLAS the packing of the matrix (measured: 4 to 5 times as fast). A row times rows
+ *           (th_linear of one token) is a loop here: 4 rows at a time read memory faster than
+ *           OpenBLAS 0.3.21 (measured: 3.1 MB in 47 us, not 57).
  * Limits    sizes and row lengths fit an int: checked where a product is recorded (autograd/gemm.h).
  * tests/ops/test_matmul.c */
 #include <cblas.h>
 
+#include "ops/product.h"
 #include "ops/real.h"
 
 #if TH_REAL_BITS == 32
@@ -28,6 +31,10 @@ static void scale(ptrdiff_t m, ptrdiff_t n, double beta, real *c, ptrdiff_t ldc)
 void RN(gemm)(bool ta, bool tb, ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, double alpha, const real *a,
               ptrdiff_t lda, const real *b, ptrdiff_t ldb, double beta, real *c, ptrdiff_t ldc) {
   if (m == 0 || n == 0) return;
+  if (m == 1 && tb && (!ta || lda == 1)) {
+    th__row_times_rows(n, k, (real)alpha, a, b, ldb, (real)beta, c);
+    return;
+  }
   bool vector = m == 1 || n == 1;
   /* Builds of BLAS differ in what they make of beta when k = 0, and for vectors when beta = 0. */
   if (k == 0 || (vector && beta == 0.0)) {

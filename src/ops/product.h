@@ -224,4 +224,45 @@ static inline void th__product(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, real alpha
   } while (done < k);
 }
 
+/* ---- one row ---- */
+
+enum { TH__TOGETHER = 4 }; /* rows of B: as many streams from memory, as many sums in registers */
+
+static inline real th__sum_of(th__vector x) {
+  real sum = 0;
+  for (int i = 0; i < TH__LANES; i++) sum += x[i];
+  return sum;
+}
+
+/* c_j = beta c_j + alpha a . b_j of up to 4 rows b_j. While one set is read, the next is asked for. */
+static inline __attribute__((always_inline)) void th__some_rows(const int rows, ptrdiff_t k,
+                                                                real alpha, const real *a,
+                                                                const real *b, ptrdiff_t ldb,
+                                                                real beta, real *c) {
+  th__vector sums[TH__TOGETHER] = {0};
+  real rest[TH__TOGETHER] = {0};
+  ptrdiff_t l = 0;
+  for (; l + TH__LANES <= k; l += TH__LANES) {
+    th__vector x = *(const th__vector *)(a + l);
+    for (int i = 0; i < rows; i++) {
+      const real *row = b + i * ldb + l;
+      sums[i] += x * *(const th__vector *)row;
+      __builtin_prefetch(row + TH__TOGETHER * ldb);
+    }
+  }
+  for (; l < k; l++)
+    for (int i = 0; i < rows; i++) rest[i] += a[l] * b[i * ldb + l];
+  for (int i = 0; i < rows; i++)
+    c[i] = alpha * (th__sum_of(sums[i]) + rest[i]) + (beta == 0 ? 0 : beta * c[i]);
+}
+
+/* c_j = beta c_j + alpha a . b_j for the n rows b_j of B, which is not packed. */
+static inline void th__row_times_rows(ptrdiff_t n, ptrdiff_t k, real alpha, const real *a,
+                                      const real *b, ptrdiff_t ldb, real beta, real *c) {
+  ptrdiff_t j = 0;
+  for (; j + TH__TOGETHER <= n; j += TH__TOGETHER, b += TH__TOGETHER * ldb)
+    th__some_rows(TH__TOGETHER, k, alpha, a, b, ldb, beta, c + j);
+  for (; j < n; j++, b += ldb) th__some_rows(1, k, alpha, a, b, ldb, beta, c + j);
+}
+
 #endif
