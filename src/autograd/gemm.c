@@ -15,7 +15,8 @@
 #define LARGEST_TILE                                                                               \
   256 /* rows and columns below which tiles are made only where pieces are too few: */
 #define MIDDLE_TILE 128 /* down to here for 4 of them, */
-#define LEAST_TILE 32   /* down to here for 2 */
+#define LEAST_TILE 32   /* down to here for 2; */
+#define DEEP 2048       /* of products with so long an inner length 2 large ones are enough */
 #define ROW_STEP 4      /* tiles end on multiples of these: what BLAS computes at a time */
 #define COLUMN_STEP 16
 #define COLUMN_SUM_FLOPS 16 /* a column sum costs about as much per element as this many */
@@ -67,7 +68,8 @@ static void cut_into_tiles(const th__product *p, ptrdiff_t wanted, cut *c) {
   } tiles[] = {{256, 4}, {192, 4}, {128, 4}, {64, 2}, {32, 2}};
   ptrdiff_t side_by_side = p->sum ? 1 : c->batch;
   for (int i = 0; i < 5; i++) {
-    ptrdiff_t enough = tiles[i].enough < wanted ? tiles[i].enough : wanted;
+    ptrdiff_t enough = p->k >= DEEP ? 2 : tiles[i].enough;
+    if (enough > wanted) enough = wanted;
     tiles_of(p, wanted, tiles[i].side, c);
     if (c->tiles * side_by_side >= enough) return;
   }

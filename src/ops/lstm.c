@@ -26,6 +26,13 @@
 #include "ops/real.h"
 #include "ops/vecmath.h"
 
+/* Rows of one step lie far apart, where no processor expects them: those of the next step are called
+ * into the cache while a product runs. */
+static inline void ask_for(ptrdiff_t n, const real *x) {
+  const ptrdiff_t line = 64 / (ptrdiff_t)sizeof *x;
+  for (ptrdiff_t j = 0; j < n; j += line) __builtin_prefetch(x + j);
+}
+
 /* One step of one sequence; z and a are the four gates of a row, before NULL for zeros. */
 static void cell(ptrdiff_t n, const real *before, real *restrict a, real *restrict c,
                  real *restrict h) {
@@ -53,6 +60,11 @@ void RN(lstm_fwd)(ptrdiff_t rows, ptrdiff_t steps, ptrdiff_t width, const real *
   for (ptrdiff_t t = 0; t < steps; t++) {
     real *a = gates + 4 * t * width;
     th__left before = {t > 0 ? h + (t - 1) * width : h0, t > 0 ? apart : width, 1};
+    for (ptrdiff_t row = 0; row < rows && t + 1 < steps; row++) {
+      ask_for(4 * width, a + 4 * (row * apart + width));
+      ask_for(width, cells + (t + 1) * width + row * apart);
+      ask_for(width, h + (t + 1) * width + row * apart);
+    }
     if (before.a != NULL)
       th__product(rows, 4 * width, width, 1, before, packed, width, true, a, 4 * apart);
     for (ptrdiff_t row = 0; row < rows; row++) {
@@ -99,6 +111,11 @@ void RN(lstm_bwd)(ptrdiff_t rows, ptrdiff_t steps, ptrdiff_t width, const real *
     real *a = gates + 4 * t * width;
     for (ptrdiff_t row = 0; row < rows; row++)
       memcpy(room + row * width, dh + t * width + row * apart, (size_t)width * sizeof *room);
+    for (ptrdiff_t row = 0; row < rows && t > 0; row++) {
+      ask_for(4 * width, a + 4 * (row * apart - width));
+      ask_for(width, cells + (t - 1) * width + row * apart);
+      ask_for(width, dh + (t - 1) * width + row * apart);
+    }
     if (t + 1 < steps)
       th__product(rows, width, 4 * width, 1, (th__left){a + 4 * width, 4 * apart, 1}, packed,
                   4 * width, true, room, width);
