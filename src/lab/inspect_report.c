@@ -1,7 +1,6 @@
 #include "lab/inspect_report.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tensor/alloc.h"
@@ -56,15 +55,19 @@ void th__inspect_close(th__inspect_file *file) {
 
 #define LINE_WIDTH 100
 
-/* A value as it is shown: short, so a longer list is its length. Owned by the caller, by free(). */
-static char *value_text(const json_t *value) {
-  char text[32];
-  if (json_is_string(value)) return strdup(json_string_value(value));
-  if (json_array_size(value) > 8) {
-    snprintf(text, sizeof text, "(%zu values)", json_array_size(value));
-    return strdup(text);
-  }
-  return json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
+#define VALUE_TEXT 200
+
+/* A value as it is shown: short, so a longer list is its length, and a longer text is cut. */
+static void value_text(const json_t *value, char text[VALUE_TEXT]) {
+  size_t length = 0;
+  if (json_is_string(value))
+    length = (size_t)snprintf(text, VALUE_TEXT, "%s", json_string_value(value));
+  else if (json_array_size(value) > 8)
+    length = (size_t)snprintf(text, VALUE_TEXT, "(%zu values)", json_array_size(value));
+  else
+    length = json_dumpb(value, text, VALUE_TEXT - 1,
+                        JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
+  text[length < VALUE_TEXT ? length : VALUE_TEXT - 1] = '\0';
 }
 
 /* "title: key value, key value, ...", broken into lines. */
@@ -78,15 +81,14 @@ static th_status put_object(const th__inspect_file *file, const char *title, con
   const char *name, *comma = "";
   json_t *value;
   json_object_foreach(object, name, value) {
-    char *text = value_text(value);
-    const char *shown = text != NULL ? text : "?";
-    int width = (int)(strlen(name) + strlen(shown)) + 2;
+    char text[VALUE_TEXT];
+    value_text(value, text);
+    int width = (int)(strlen(name) + strlen(text)) + 2;
     fputs(comma, out);
     if (column + width > LINE_WIDTH && comma[0] != '\0')
       column = fprintf(out, "\n%*s", indent, "") - 1;
-    column += fprintf(out, " %s %.200s", name, shown) + 1;
+    column += fprintf(out, " %s %s", name, text) + 1;
     comma = ",";
-    free(text);
   }
   fputc('\n', out);
   json_decref(object);

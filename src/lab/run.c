@@ -136,7 +136,7 @@ static char *exact_text(const json_t *json) {
     bool same = json_equal(json, again);
     json_decref(again);
     if (same || text == NULL || digits == 17) return text;
-    free(text);
+    th__free(text);
   }
 }
 
@@ -152,7 +152,7 @@ static th_status write_config(const th__run *run, const th__train *config, th_er
   size_t length = strlen(text);
   text[length] = '\n'; /* in place of the 0 */
   th_status status = th__write_file(run->config, text, length + 1, error);
-  free(text);
+  th__free(text);
   return status;
 }
 
@@ -173,7 +173,7 @@ static off_t log_length(const char *path, long step) {
     json_decref(json);
     if (!keep) break;
   }
-  free(line);
+  th__free(line);
   fclose(file);
   return length;
 }

@@ -49,7 +49,7 @@ static th_status read_log(const char *path, curve curves[CURVES], th_error *erro
     }
     json_decref(json);
   }
-  free(line);
+  th__free(line);
   fclose(file);
   return TH_OK;
 }

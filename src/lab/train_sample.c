@@ -69,7 +69,7 @@ static char *decode(const th__trainer *t, const int32_t *ids, ptrdiff_t count) {
   bool good = !ferror(stream);
   if (fclose(stream) != 0) good = false;
   char *text = good ? as_utf8(bytes, size) : NULL;
-  free(bytes);
+  th__free(bytes);
   return text;
 }
 

@@ -31,7 +31,7 @@ static bool put(json_t *metadata, const char *key, json_t *value) {
   char *text = value == NULL ? NULL : json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17));
   json_decref(value);
   bool good = text != NULL && json_object_set_new(metadata, key, json_string(text)) == 0;
-  free(text);
+  th__free(text);
   return good;
 }
 
