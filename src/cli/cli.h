@@ -50,7 +50,8 @@ int cli_integers(const struct argp_state *state, const char *option, const char 
 int cli_choice(const struct argp_state *state, const char *option, const char *text,
                const char *const *names);
 
-/* The command line as a shell would take it, for reports. NULL when memory ends; free it. */
+/* A word, and the command line, as a shell would take it. NULL when memory ends; free it. */
+char *cli_word(const char *word);
 char *cli_command_line(const cli_common *common);
 
 /* ---- scale, as users write it: none, sqrt, dk or a number ---- */

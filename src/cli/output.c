@@ -47,6 +47,18 @@ static void put_word(FILE *stream, const char *word) {
   fputc('\'', stream);
 }
 
+char *cli_word(const char *word) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *stream = open_memstream(&text, &size);
+  if (stream == NULL) return NULL;
+  put_word(stream, word);
+  bool good = !ferror(stream);
+  if (fclose(stream) == 0 && good) return text;
+  free(text);
+  return NULL;
+}
+
 char *cli_command_line(const cli_common *common) {
   char *text = NULL;
   size_t size = 0;

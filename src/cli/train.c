@@ -1,4 +1,5 @@
 /* tapehead train: a small model on a toy task or on a text. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -232,16 +233,25 @@ static void tell_end(const th__train *c, const th__run *run, const th__train_run
            run->saved, result->best_step > 0 ? ", best.safetensors" : "");
 }
 
+/* "... `the command that goes on` goes on" */
+static void tell_how_to_go_on(const char *what, const char *folder) {
+  char *word = cli_word(folder);
+  cli_error("train", "%s; `tapehead train --resume --out %s` goes on", what,
+            word != NULL ? word : folder);
+  free(word);
+}
+
 /* After a fault: what is left of the run. */
 static void tell_fault(const th__train *c, const th__run *run) {
   const char *folder = only(&c->out);
   if (folder == NULL || !run->begun) return;
-  if (run->saved >= 0)
-    cli_error("train",
-              "the checkpoint of step %ld is whole; `tapehead train --resume --out %s` goes on",
-              run->saved, folder);
-  else
+  if (run->saved < 0) {
     cli_error("train", "no checkpoint was written yet");
+    return;
+  }
+  char what[64];
+  snprintf(what, sizeof what, "the checkpoint of step %ld is whole", run->saved);
+  tell_how_to_go_on(what, folder);
 }
 
 /* Finished runs stand in runs[0 .. *count-1]. A run that diverges does not keep the others from
@@ -307,14 +317,11 @@ static int finish(const th__train *c, const th__run *run, const th__train_run *r
   if (json != NULL && count > 0 && !cli_write_json("train", json, th__train_json(c, runs, count)))
     status = EXIT_USAGE;
   if (!train_interrupted() || status == EXIT_USAGE) return status;
+  const char *what = "interrupted; the results are those of the steps done";
   if (run->begun)
-    cli_error(
-        "train",
-        "interrupted; the results are those of the steps done; `tapehead train --resume --out %s` "
-        "goes on",
-        run->folder);
+    tell_how_to_go_on(what, run->folder);
   else
-    cli_error("train", "interrupted; the results are those of the steps done");
+    cli_error("train", "%s", what);
   return 128 + train_interrupted();
 }
 

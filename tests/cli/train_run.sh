@@ -135,6 +135,14 @@ for signal in INT TERM HUP; do
   run --resume --out s --steps $((steps + 3)) || fail "after SIG$signal: $(cat err)"
   grep -q "goes on after step $steps\$" out || fail "after SIG$signal and $steps steps: $(cat out)"
 done
+# What is named can be pasted, whatever the folder's name.
+# shellcheck disable=SC2086
+"$tapehead" train --task copy $small --steps 100000000 --save-every 0 --out "s t" >out 2>err &
+child=$!
+wait_for "s t/log.jsonl"
+kill -INT $child
+wait $child
+grep -qF -- "--out \$'s t'\` goes on" err || fail "a folder's name with a space: $(cat err)"
 
 # --- a full disk -------------------------------------------------------------------------------------------------
 
