@@ -60,7 +60,7 @@ run --config w$number/config.json --out digits || fail "--config of many digits:
 [ "$(tensors w$number/last.safetensors)" = "$(tensors digits/last.safetensors)" ] || fail "config.json does not repeat the run"
 
 # A run that ended for want of patience goes on as one that had more of it from the beginning.
-early="--text book.txt --batch 4 --seq 9 --steps 300 --lr 0.3 --eval-every 1 --eval-batches 2"
+early="--text book.txt --batch 4 --seq 9 --steps 300 --lr 0.03 --eval-every 2 --eval-batches 2"
 # shellcheck disable=SC2086
 run $early --patience 2 --out impatient && run --resume --patience 5 --out impatient && run $early --patience 5 --out patient ||
   fail "patience: $(cat err)"
