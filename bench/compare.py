@@ -26,7 +26,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tapehead", default="build/tapehead", help="the command (%(default)s)")
     parser.add_argument("--python", default=sys.executable, help="a Python with PyTorch (%(default)s)")
-    parser.add_argument("--shapes", default="micro,toy,chars,small,gpt2-124m", help="%(default)s")
+    parser.add_argument("--shapes", default="micro,toy,chars,small,gpt2-124m,llama,lstm", help="%(default)s")
     parser.add_argument("--mode", default="eager,compile", help="of PyTorch (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="%(default)s")
     parser.add_argument("--steps", type=int, default=30, help="measured per round, shape and side (%(default)s)")

@@ -5,7 +5,9 @@
 
 One step is forward, mean cross-entropy over all tokens, backward and AdamW on every parameter of a GPT-2 layout
 (pre-norm, learned positions, GELU in the tanh form, feed-forward 4x, biases, causal, output matrix tied to the token
-table, no dropout), f32, on random tokens that are drawn beforehand. PyTorch gets its best: the faster of eager and
+table, no dropout), f32, on random tokens that are drawn beforehand; "llama" is Llama's layout (RMS norm, rotary
+positions, half as many heads of keys and values, SwiGLU, no biases, an output matrix of its own), "lstm" an nn.LSTM
+between a token table and the output matrix tied to it. PyTorch gets its best: the faster of eager and
 torch.compile, in each the fastest of its AdamW implementations (compiled is one), found by trial before the
 measurement; gradients are set to None rather than zeroed, and Python's garbage collector rests while the clock runs.
 
@@ -29,6 +31,8 @@ SHAPES = {  # layers, heads, width, tokens, batch, vocabulary
     "chars": (4, 4, 128, 64, 12, 65),
     "small": (6, 6, 384, 256, 8, 65),
     "gpt2-124m": (12, 12, 768, 64, 4, 50257),
+    "llama": (4, 4, 128, 64, 12, 65),
+    "lstm": (1, 0, 128, 64, 32, 65),
 }
 MODES = "eager", "compile"
 ADAMW = {"fused": {"fused": True}, "foreach": {"foreach": True}, "loop": {"foreach": False},
@@ -111,6 +115,69 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
+class LlamaBlock(nn.Module):
+    def __init__(self, heads, width):
+        super().__init__()
+        self.heads, self.kv_heads, self.size = heads, heads // 2, width // heads
+        hidden = (8 * width // 3 + 7) // 8 * 8
+        self.ln_1, self.ln_2 = nn.RMSNorm(width, eps=1e-5), nn.RMSNorm(width, eps=1e-5)
+        self.c_attn = nn.Linear(width, (heads + 2 * self.kv_heads) * self.size, bias=False)
+        self.attn_proj = nn.Linear(width, width, bias=False)
+        self.c_gate, self.c_fc = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.mlp_proj = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x, cos, sin):
+        batch, tokens, width = x.shape
+        heads = self.c_attn(self.ln_1(x)).view(batch, tokens, -1, self.size).transpose(1, 2)
+        turned, v = heads.split((self.heads + self.kv_heads, self.kv_heads), dim=1)
+        a, b = turned.chunk(2, dim=-1)
+        turned = turned * cos + torch.cat((-b, a), dim=-1) * sin
+        q, k = turned.split((self.heads, self.kv_heads), dim=1)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        x = x + self.attn_proj(y.transpose(1, 2).reshape(batch, tokens, width))
+        z = self.ln_2(x)
+        return x + self.mlp_proj(F.silu(self.c_gate(z)) * self.c_fc(z))
+
+
+class Llama(nn.Module):
+    """Returns the loss."""
+
+    def __init__(self, layers, heads, width, tokens, vocab):
+        super().__init__()
+        self.wte, self.lm_head = nn.Embedding(vocab, width), nn.Linear(width, vocab, bias=False)
+        self.blocks = nn.ModuleList(LlamaBlock(heads, width) for _ in range(layers))
+        self.ln_f = nn.RMSNorm(width, eps=1e-5)
+        half = width // heads // 2
+        angles = torch.outer(torch.arange(tokens), 10000.0 ** (-torch.arange(half) / half)).repeat(1, 2)
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, tokens, targets):
+        x = self.wte(tokens)
+        for block in self.blocks:
+            x = block(x, self.cos, self.sin)
+        return F.cross_entropy(self.lm_head(self.ln_f(x)).flatten(0, 1), targets.flatten())
+
+
+class LSTM(nn.Module):
+    """Returns the loss."""
+
+    def __init__(self, layers, heads, width, tokens, vocab):
+        super().__init__()
+        self.wte, self.lstm = nn.Embedding(vocab, width), nn.LSTM(width, width, layers, batch_first=True)
+        nn.init.normal_(self.wte.weight, std=0.02)
+
+    def forward(self, tokens, targets):
+        states, _ = self.lstm(self.wte(tokens))
+        return F.cross_entropy(F.linear(states, self.wte.weight).flatten(0, 1), targets.flatten())
+
+
+MODELS = {"llama": Llama, "lstm": LSTM}  # all others: GPT
+
+
 def timed(step, count):
     """Seconds of each of `count` steps."""
     seconds = []
@@ -164,7 +231,7 @@ def choose_adamw(model, candidates, batches):
 def measure(name, mode, options):
     layers, heads, width, tokens, batch, vocab = SHAPES[name]
     torch.manual_seed(0)
-    model = GPT(layers, heads, width, tokens, vocab)
+    model = MODELS.get(name, GPT)(layers, heads, width, tokens, vocab)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     batches = [torch.randint(vocab, (2, batch, tokens)).unbind() for _ in range(BATCHES)]
     if mode == "compile":

@@ -15,7 +15,8 @@ typedef struct bench_options {
 
 static const struct argp_option own_options[] = {
     {"shape", KEY_SHAPE, "NAME,...", 0,
-     "micro, toy, chars, small, gpt2-124m: one or several (default micro,toy,chars)", 0},
+     "micro, toy, chars, small, gpt2-124m, llama, lstm: one or several (default micro,toy,chars)",
+     0},
     {"steps", KEY_STEPS, "N", 0,
      "Steps to time per shape, after three that are not counted (default 20)", 0},
     {0}};
@@ -26,7 +27,9 @@ static void parse_shapes(struct argp_state *state, bench_options *options, char 
        name = strtok_r(NULL, ",", &rest)) {
     const th__bench_shape *shape = th__bench_find(name);
     if (shape == NULL)
-      argp_error(state, "--shape: '%s' is not one of micro, toy, chars, small, gpt2-124m", name);
+      argp_error(state,
+                 "--shape: '%s' is not one of micro, toy, chars, small, gpt2-124m, llama, lstm",
+                 name);
     if (options->shape_count == MOST_SHAPES) argp_error(state, "--shape: too many names");
     options->shapes[options->shape_count++] = shape;
   }
@@ -57,7 +60,7 @@ int command_bench(int argc, char **argv) {
   cli_parse(
       argc, argv, own_options, parse, NULL,
       "Time full training steps (forward, cross-entropy, backward, AdamW) of models in the GPT-2 "
-      "layout, f32, beside the machine's own multiply-add rate."
+      "layout (llama, lstm: in those), f32, beside the machine's own multiply-add rate."
       "\vExit status: 0 success, 2 usage or bad input.",
       &options);
   if (!cli_check_writable("bench", options.common.json)) return EXIT_USAGE;

@@ -10,10 +10,14 @@
 #include "tensor/error.h"
 #include "tensor/parallel.h"
 
-const th__bench_shape th__bench_shapes[] = {
-    {"micro", 1, 2, 32, 16, 32, 16},          {"toy", 2, 4, 64, 64, 16, 64},
-    {"chars", 4, 4, 128, 64, 12, 65},         {"small", 6, 6, 384, 256, 8, 65},
-    {"gpt2-124m", 12, 12, 768, 64, 4, 50257}, {0}};
+const th__bench_shape th__bench_shapes[] = {{"micro", 1, 2, 32, 16, 32, 16, TH__BENCH_GPT2},
+                                            {"toy", 2, 4, 64, 64, 16, 64, TH__BENCH_GPT2},
+                                            {"chars", 4, 4, 128, 64, 12, 65, TH__BENCH_GPT2},
+                                            {"small", 6, 6, 384, 256, 8, 65, TH__BENCH_GPT2},
+                                            {"gpt2-124m", 12, 12, 768, 64, 4, 50257, TH__BENCH_GPT2},
+                                            {"llama", 4, 4, 128, 64, 12, 65, TH__BENCH_LLAMA},
+                                            {"lstm", 1, 0, 128, 64, 32, 65, TH__BENCH_LSTM},
+                                            {0}};
 
 const th__bench_shape *th__bench_find(const char *name) {
   for (const th__bench_shape *shape = th__bench_shapes; shape->name != NULL; shape++)
@@ -21,10 +25,24 @@ const th__bench_shape *th__bench_find(const char *name) {
   return NULL;
 }
 
+static ptrdiff_t llama_hidden(ptrdiff_t width) { return (8 * width / 3 + 7) / 8 * 8; }
+
+/* Elements of one layer's matrices. */
+static double layer_elements(const th__bench_shape *shape) {
+  double width = (double)shape->width;
+  switch (shape->layout) {
+  case TH__BENCH_GPT2: return 12 * width * width;
+  case TH__BENCH_LLAMA: return width * (3 * width + 3 * (double)llama_hidden(shape->width));
+  case TH__BENCH_LSTM: return 8 * width * width;
+  }
+  return 0;
+}
+
 double th__bench_flops(const th__bench_shape *shape) {
   double width = (double)shape->width, layers = (double)shape->layers;
-  double matrices = layers * 12 * width * width + width * (double)shape->vocab;
-  double per_token = 6 * matrices + 12 * layers * (double)shape->tokens * width;
+  double matrices = layers * layer_elements(shape) + width * (double)shape->vocab;
+  bool attends = shape->layout != TH__BENCH_LSTM;
+  double per_token = 6 * matrices + (attends ? 12 * layers * (double)shape->tokens * width : 0);
   return per_token * (double)shape->tokens * (double)shape->batch;
 }
 
@@ -66,14 +84,31 @@ static th_tensor *random_tokens(const th__bench_shape *shape, th_random stream, 
   return tokens;
 }
 
+static th_model *model_of(const th__bench_shape *shape, uint64_t seed, th_error *error) {
+  if (shape->layout == TH__BENCH_LSTM) {
+    const th_recurrent lstm = {
+        .layers = shape->layers, .width = shape->width, .vocab = shape->vocab, .lstm = true};
+    return th_recurrent_new(&lstm, seed, error);
+  }
+  const th_gpt gpt2 = {.layers = shape->layers,
+                       .heads = shape->heads,
+                       .width = shape->width,
+                       .context = shape->tokens,
+                       .vocab = shape->vocab};
+  const th_gpt llama = {TH_LLAMA,
+                        .layers = shape->layers,
+                        .heads = shape->heads,
+                        .kv_heads = shape->heads / 2,
+                        .width = shape->width,
+                        .hidden = llama_hidden(shape->width),
+                        .context = shape->tokens,
+                        .vocab = shape->vocab};
+  return th_gpt_new(shape->layout == TH__BENCH_LLAMA ? &llama : &gpt2, seed, error);
+}
+
 static bool trainer_new(trainer *t, const th__bench_shape *shape, uint64_t seed, th_error *error) {
-  const th_gpt config = {.layers = shape->layers,
-                         .heads = shape->heads,
-                         .width = shape->width,
-                         .context = shape->tokens,
-                         .vocab = shape->vocab};
   *t = (trainer){0};
-  t->model = th_gpt_new(&config, seed, error);
+  t->model = model_of(shape, seed, error);
   if (t->model == NULL) return false;
   t->optim = th_adamw_new(th_model_params(t->model), &(th_adamw){.weight_decay = 0.01}, error);
   t->tokens = random_tokens(shape, (th_random){seed, 1, 0}, error);
@@ -84,7 +119,7 @@ static bool trainer_new(trainer *t, const th__bench_shape *shape, uint64_t seed,
 }
 
 static th_status step(trainer *t, th_error *error) {
-  th_tensor *logits = th_gpt_forward(t->tape, t->model, t->tokens, NULL);
+  th_tensor *logits = th_model_forward(t->tape, t->model, t->tokens, NULL);
   th_backward(t->tape, th_cross_entropy(t->tape, logits, t->targets));
   if (th_tape_status(t->tape) != TH_OK)
     return th__error(error, th_tape_status(t->tape), "%s", th_tape_message(t->tape));

@@ -4,11 +4,15 @@
 
 #include "tapehead.h"
 
+/* In Llama's layout keys and values have half as many heads as queries. */
+typedef enum th__bench_layout { TH__BENCH_GPT2, TH__BENCH_LLAMA, TH__BENCH_LSTM } th__bench_layout;
+
 /* A training step to time: forward, mean cross-entropy over all tokens, backward and AdamW on every
- * parameter of a model in the GPT-2 layout (causal, no dropout, f32), on random tokens. */
+ * parameter of a model (f32, causal, no dropout), on random tokens. */
 typedef struct th__bench_shape {
   const char *name;
   ptrdiff_t layers, heads, width, tokens, batch, vocab;
+  th__bench_layout layout;
 } th__bench_shape;
 
 /* The named shapes, ended by one without a name; and a look-up, NULL if there is none. */
@@ -26,9 +30,9 @@ typedef struct th__bench_result {
 th_status th__bench_run(const th__bench_shape *shape, int steps, uint64_t seed,
                         th__bench_result *result, th_error *error);
 
-/* Floating-point operations of one step: 6 per matrix element and token (2 forward, 4 backward), the
- * token table counted once, as output matrix; and 12 layers * tokens * width per token for the two
- * products of attention over the full square, as is usual although a causal step needs half. */
+/* Floating-point operations of one step: 6 per matrix element and token (2 forward, 4 backward), a
+ * token table only as output matrix; and 12 layers * tokens * width per token for the two products of
+ * attention, where there is one, over the full square, as is usual although a causal step needs half. */
 double th__bench_flops(const th__bench_shape *shape);
 
 /* The machine's own f32 multiply-add rate over th_threads() threads, in GFLOP/s: independent chains

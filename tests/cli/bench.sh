@@ -8,8 +8,10 @@ cd "$folder" || exit 1
 failures=0
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
-"$tapehead" bench --shape micro,toy --steps 2 --json b.json >out 2>err || fail "bench: exit code $?: $(cat err)"
-grep -qE '^micro +2 ' out && grep -qE '^toy +2 ' out || fail "bench: the table lacks a shape"
+"$tapehead" bench --shape micro,toy,llama,lstm --steps 2 --json b.json >out 2>err || fail "bench: exit code $?: $(cat err)"
+for shape in micro toy llama lstm; do
+  grep -qE "^$shape +2 " out || fail "bench: the table lacks $shape"
+done
 for key in shapes name threads steps median_ms min_ms tokens_per_second gflops peak_share peak_rss_mib peak_gflops cpu \
   blas version; do
   grep -q "\"$key\": " b.json || fail "bench: the JSON has no $key"

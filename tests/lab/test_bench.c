@@ -16,6 +16,29 @@ Test(bench, operations_of_a_step) {
   cr_assert_float_eq(th__bench_flops(micro), (6 * matrices + 12.0 * 16 * 32) * 16 * 32, 1);
 }
 
+/* All matrices of the models that are timed, counted from the models themselves. */
+static double matrix_elements(th_model *model) {
+  double elements = 0;
+  th_params *params = th_model_params(model);
+  for (ptrdiff_t i = 0; i < th_params_count(params); i++) {
+    th_tensor *tensor = th_params_at(params, i);
+    if (th_tensor_ndim(tensor) == 2) elements += (double)th_tensor_count(tensor);
+  }
+  th_model_free(model);
+  return elements;
+}
+
+Test(bench, operations_of_llama_and_lstm) {
+  const th_gpt llama = {TH_LLAMA,     .layers = 4,   .heads = 4, .kv_heads = 2,
+                        .width = 128, .context = 64, .vocab = 65};
+  const th_recurrent lstm = {.layers = 1, .width = 128, .vocab = 65, .lstm = true};
+  double table = 65 * 128, matrices = matrix_elements(th_gpt_new(&llama, 1, NULL)) - table;
+  cr_assert_float_eq(th__bench_flops(th__bench_find("llama")),
+                     (6 * matrices + 12.0 * 4 * 64 * 128) * 64 * 12, 1);
+  matrices = matrix_elements(th_recurrent_new(&lstm, 1, NULL));
+  cr_assert_float_eq(th__bench_flops(th__bench_find("lstm")), 6 * matrices * 64 * 32, 1);
+}
+
 Test(bench, runs_and_measures) {
   th__bench_result r;
   th_error error;
