@@ -256,8 +256,8 @@ Test(seq2seq, rejects) {
     cr_assert_null(th_seq2seq_forward(s.tape, s.model, source, lengths, target, NULL));            \
     expect_error(s.tape, status, text);                                                            \
   } while (0)
-  REFUSED(longer, NULL, s.target, TH_ERR_STATE, "the source of 7 tokens");
-  REFUSED(s.source, NULL, longer, TH_ERR_STATE, "the target of 7 tokens");
+  REFUSED(longer, NULL, s.target, TH_ERR_STATE, "source: sequences of 7 tokens");
+  REFUSED(s.source, NULL, longer, TH_ERR_STATE, "target: sequences of 7 tokens");
   REFUSED(s.source, NULL, three, TH_ERR_SHAPE, "the batch (axis 0) must be one");
   REFUSED(s.source, three, s.target, TH_ERR_SHAPE, "i32 [2] is expected");
   REFUSED(NULL, NULL, s.target, TH_ERR_VALUE, "source");
