@@ -7,6 +7,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 failures=0
+# Whatever the locale: the system may have none but C.
+characters() { LC_ALL=C.UTF-8 wc -m <out; }
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
 line='Le café est là, le thé aussi. '
@@ -55,11 +57,11 @@ cmp -s out two && fail "another seed gives the same samples"
 
 run --prompt 'Le caf' --tokens 100 --temperature 0 || fail "a full context: exit code $?"
 grep -q 'stopped after 27 tokens: the context of the model is full (32)' err || fail "no reason: $(cat err)"
-[ "$(wc -m <out)" -eq 34 ] || fail "$(wc -m <out) characters"
+[ "$(characters)" -eq 34 ] || fail "$(characters) characters"
 run --prompt 'Le caf' --tokens 100 --temperature 0 --slide || fail "--slide: exit code $?"
-[ "$(wc -m <out)" -eq 107 ] && [ ! -s err ] || fail "--slide: $(wc -m <out) characters; $(cat err)"
+[ "$(characters)" -eq 107 ] && [ ! -s err ] || fail "--slide: $(characters) characters; $(cat err)"
 "$tapehead" generate --checkpoint lstm/last.safetensors --prompt Le --tokens 100 >out 2>err || fail "lstm: exit code $?"
-[ "$(wc -m <out)" -eq 103 ] && [ ! -s err ] || fail "lstm: $(wc -m <out) characters; $(cat err)"
+[ "$(characters)" -eq 103 ] && [ ! -s err ] || fail "lstm: $(characters) characters; $(cat err)"
 "$tapehead" generate --checkpoint copy/last.safetensors --prompt '3 1 2' --tokens 4 >out 2>err || fail "copy: exit code $?"
 grep -qE '^3 1 2( [0-9]+){4}$' out || fail "numbers: $(cat out)"
 "$tapehead" generate --checkpoint copy/last.safetensors --tokens 3 >out 2>err && grep -qE '^[0-9]+( [0-9]+){2}$' out ||

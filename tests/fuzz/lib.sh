@@ -20,7 +20,7 @@ done
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cmake -S "$source_folder" -B "$work/build" -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Debug -DTAPEHEAD_FUZZ=ON \
+cmake -G Ninja -S "$source_folder" -B "$work/build" -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Debug -DTAPEHEAD_FUZZ=ON \
       -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=OFF -DTAPEHEAD_BENCH=OFF > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cmake --build "$work/build" --target "fuzz_$target" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 

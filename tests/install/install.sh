@@ -12,6 +12,7 @@ prefix=$folder/prefix
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 version=$(cached CMAKE_PROJECT_VERSION)
 compiler=$(cached CMAKE_C_COMPILER)
+generator=$(cached CMAKE_GENERATOR) # make need not be there
 flags=$(cached CMAKE_C_FLAGS) # sanitizers have to be in the program too
 
 step() { echo "--- $*"; }
@@ -23,7 +24,7 @@ cmake --install "$build" --prefix "$prefix" >"$folder/log"
 [ "$(find "$prefix/include" -type f | wc -l)" -eq 2 ]
 
 step find_package
-cmake -S "$consumer" -B "$folder/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DEXPECTED_VERSION="$version" \
+cmake -G "$generator" -S "$consumer" -B "$folder/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DEXPECTED_VERSION="$version" \
   -DCMAKE_C_COMPILER="$compiler" -DCMAKE_C_FLAGS="$flags" >"$folder/log" || { cat "$folder/log"; exit 1; }
 cmake --build "$folder/cmake" >"$folder/log" || { cat "$folder/log"; exit 1; }
 "$folder/cmake/with_tapehead"
