@@ -60,12 +60,24 @@ static const th__compare_cell *cell_at(const th__compare_result *r, int distance
   return &r->cells[distance * TH__COMPARED + model];
 }
 
-/* The farthest distance up to which the median of every one is at least `share` right; -1: none. */
-static int reach(const th__compare_result *r, int model, double share) {
-  int last = -1;
-  while (last + 1 < r->options.distance_count && cell_at(r, last + 1, model)->accuracy >= share)
-    last++;
-  return last;
+/* Where the median is at least 90 % right: " at distances 8 and 32", " at every distance". */
+static void put_reach(const th__compare_result *r, int model, FILE *out) {
+  int count = r->options.distance_count, reached = 0;
+  for (int d = 0; d < count; d++) reached += cell_at(r, d, model)->accuracy >= 0.9;
+  fprintf(out, " reaches 90 %%%s",
+          reached == 0       ? " at no distance"
+          : reached == count ? " at every distance"
+                             : " at ");
+  if (reached == 0 || reached == count) return;
+  for (int d = 0, left = reached; d < count; d++) {
+    if (!(cell_at(r, d, model)->accuracy >= 0.9)) continue;
+    fprintf(out, "%s%td",
+            left == reached ? (reached == 1 ? "distance " : "distances ")
+            : left == 1     ? " and "
+                            : ", ",
+            cell_at(r, d, model)->distance);
+    left--;
+  }
 }
 
 /* Distances where all three models have results: the first and the last; false if there is none. */
@@ -90,13 +102,8 @@ static void put_accuracy(const th__compare_result *r, int last, FILE *out) {
             titles[m], 100 * cell_at(r, last, m)->accuracy);
   fprintf(out, " of its answers (chance: %.1f %%). ", 100 / (double)r->task.values);
   for (int m = 0; m < TH__COMPARED; m++) {
-    int far = reach(r, m, 0.9);
-    fprintf(out, "%s %s%s",
-            m == 0                  ? "The"
-            : m == TH__COMPARED - 1 ? " and the"
-                                    : ", the",
-            titles[m], far < 0 ? " reaches 90 % at no distance" : "");
-    if (far >= 0) fprintf(out, " reaches 90 %% up to distance %td", cell_at(r, far, m)->distance);
+    fprintf(out, "%s %s", m == 0 ? "The" : m == TH__COMPARED - 1 ? " and the" : ", the", titles[m]);
+    put_reach(r, m, out);
   }
   fprintf(out, ". ");
 }
