@@ -277,7 +277,10 @@ int command_check(int argc, char **argv) {
   o.files = malloc((size_t)argc * sizeof *o.files);
   if (o.files == NULL) return cli_error("check", "out of memory");
   cli_parse(argc, argv, own_options, parse, "FILE...", text, &o);
-  if (!cli_check_writable("check", o.common.json)) return EXIT_USAGE;
+  if (!cli_check_writable("check", o.common.json)) {
+    free(o.files);
+    return EXIT_USAGE;
+  }
   bool quiet = o.common.json != NULL && strcmp(o.common.json, "-") == 0;
   json_t *files = json_array();
   int status = EXIT_OK;
