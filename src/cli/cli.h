@@ -81,6 +81,15 @@ bool cli_write_json(const char *command, const char *path, json_t *document);
 /* A run's folder in place of one of its files: false after a message that names one. */
 bool cli_check_checkpoint(const char *command, const char *path);
 
+/* The same for bytes; and for a picture that was drawn (NULL: `error` says why not), which it takes over. */
+bool cli_write_file(const char *command, const char *path, const char *bytes, size_t count);
+bool cli_write_svg(const char *command, const char *path, char *svg, size_t size,
+                   const th_error *error);
+/* The same for CSV in a stream of open_memstream(text, size), which it closes and frees; NULL if that
+ * could not be opened. */
+bool cli_write_csv(const char *command, const char *path, FILE *stream, char **text,
+                   const size_t *size);
+
 /* Checks before a long run that `path` will be writable, so that nothing is lost at its end: its
  * folder exists and takes files. False after a message. NULL and "-" are fine. */
 bool cli_check_writable(const char *command, const char *path);

@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "io/file.h"
 #include "lab/compare.h"
-#include "tensor/alloc.h"
 
 enum { KEY_DISTANCE = 1, KEY_STEPS, KEY_SEEDS, KEY_BATCH, KEY_WIDTH, KEY_LR, KEY_CSV, KEY_PLOT };
 
@@ -102,37 +100,19 @@ static bool on_progress(void *context, double done) {
 
 /* ---- output ---- */
 
-static bool write_bytes(const char *path, const char *bytes, size_t count) {
-  th_error error;
-  if (th__write_file(path, bytes, count, &error) == TH_OK) return true;
-  cli_error("compare", "%s", error.message);
-  return false;
-}
-
 static bool write_csv(const th__compare_result *result, const char *command, const char *path) {
   char *text = NULL;
   size_t size = 0;
   FILE *stream = open_memstream(&text, &size);
   if (stream != NULL) th__compare_csv(result, command, stream);
-  bool good = stream != NULL && !ferror(stream);
-  if (stream != NULL && fclose(stream) != 0) good = false;
-  if (!good) cli_error("compare", "out of memory while writing CSV");
-  good = good && write_bytes(path, text, size);
-  free(text);
-  return good;
+  return cli_write_csv("compare", path, stream, &text, &size);
 }
 
 static bool write_plot(const th__compare_result *result, const char *path) {
   th_error error;
-  size_t size;
+  size_t size = 0;
   char *svg = th__compare_svg(result, &size, &error);
-  if (svg == NULL) {
-    cli_error("compare", "%s", error.message);
-    return false;
-  }
-  bool good = write_bytes(path, svg, size);
-  th__free(svg);
-  return good;
+  return cli_write_svg("compare", path, svg, size, &error);
 }
 
 /* The paragraph, in lines of at most 100 characters. */

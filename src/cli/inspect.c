@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "io/file.h"
 #include "lab/inspect_report.h"
 #include "tensor/alloc.h"
 
@@ -69,12 +68,9 @@ static int show_maps(const inspect_options *options, const th__inspection *in, c
 
 static int write_svg(const char *path, const th__inspection *in, char *const *names) {
   th_error error;
-  size_t size;
+  size_t size = 0;
   char *svg = th__inspect_svg(in, (const char *const *)names, &size, &error);
-  if (svg == NULL) return cli_error("inspect", "%s", error.message);
-  th_status status = th__write_file(path, svg, size, &error);
-  th__free(svg);
-  return status == TH_OK ? EXIT_OK : cli_error("inspect", "%s", error.message);
+  return cli_write_svg("inspect", path, svg, size, &error) ? EXIT_OK : EXIT_USAGE;
 }
 
 static bool map_exists(const inspect_options *options, const th__inspection *in) {

@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "io/file.h"
+#include "tensor/alloc.h"
 
 int cli_error(const char *command, const char *format, ...) {
   va_list args;
@@ -75,6 +76,34 @@ char *cli_command_line(const cli_common *common) {
   return NULL;
 }
 
+bool cli_write_file(const char *command, const char *path, const char *bytes, size_t count) {
+  th_error error;
+  if (th__write_file(path, bytes, count, &error) == TH_OK) return true;
+  cli_error(command, "%s", error.message);
+  return false;
+}
+
+bool cli_write_svg(const char *command, const char *path, char *svg, size_t size,
+                   const th_error *error) {
+  if (svg == NULL) {
+    cli_error(command, "%s", error->message);
+    return false;
+  }
+  bool good = cli_write_file(command, path, svg, size);
+  th__free(svg);
+  return good;
+}
+
+bool cli_write_csv(const char *command, const char *path, FILE *stream, char **text,
+                   const size_t *size) {
+  bool good = stream != NULL && !ferror(stream);
+  if (stream != NULL && fclose(stream) != 0) good = false;
+  if (!good) cli_error(command, "out of memory while writing CSV");
+  good = good && cli_write_file(command, path, *text, *size);
+  free(*text);
+  return good;
+}
+
 /* The document as text that ends with a newline, of *size bytes; NULL when memory ends. */
 static char *json_text(json_t *document, size_t *size) {
   char *text = NULL;
@@ -99,11 +128,8 @@ bool cli_write_json(const char *command, const char *path, json_t *document) {
   bool written = true;
   if (strcmp(path, "-") == 0)
     fputs(text, stdout); /* main() checks that it arrived */
-  else {
-    th_error error;
-    written = th__write_file(path, text, size, &error) == TH_OK;
-    if (!written) cli_error(command, "%s", error.message);
-  }
+  else
+    written = cli_write_file(command, path, text, size);
   free(text);
   return written;
 }

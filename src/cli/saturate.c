@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "io/file.h"
 #include "lab/saturate.h"
-#include "tensor/alloc.h"
 
 enum { KEY_DK = 1, KEY_KEYS, KEY_SCALE, KEY_SAMPLES, KEY_DTYPE, KEY_CSV, KEY_PLOT, MOST = 64 };
 
@@ -104,37 +102,19 @@ static void show_progress(void *context, double done) {
   fprintf(stderr, "\rsaturate: %3d %%", percent);
 }
 
-static bool write_bytes(const char *path, const char *bytes, size_t count) {
-  th_error error;
-  if (th__write_file(path, bytes, count, &error) == TH_OK) return true;
-  cli_error("saturate", "%s", error.message);
-  return false;
-}
-
 static bool write_csv(const th__saturate_result *result, const char *command, const char *path) {
   char *text = NULL;
   size_t size = 0;
   FILE *stream = open_memstream(&text, &size);
   if (stream != NULL) th__saturate_csv(result, command, stream);
-  bool good = stream != NULL && !ferror(stream);
-  if (stream != NULL && fclose(stream) != 0) good = false;
-  if (!good) cli_error("saturate", "out of memory while writing CSV");
-  good = good && write_bytes(path, text, size);
-  free(text);
-  return good;
+  return cli_write_csv("saturate", path, stream, &text, &size);
 }
 
 static bool write_plot(const th__saturate_result *result, const char *path) {
   th_error error;
-  size_t size;
+  size_t size = 0;
   char *svg = th__saturate_svg(result, &size, &error);
-  if (svg == NULL) {
-    cli_error("saturate", "%s", error.message);
-    return false;
-  }
-  bool good = write_bytes(path, svg, size);
-  th__free(svg);
-  return good;
+  return cli_write_svg("saturate", path, svg, size, &error);
 }
 
 static int report(const saturate_options *options, const th__saturate_result *result) {
