@@ -1,12 +1,6 @@
 # ctest: quick
 # tapehead bench and tapehead version: outputs, and bad input.
-set -u
-tapehead=${TAPEHEAD:?the command}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+. "$(dirname "$0")/lib.sh"
 
 "$tapehead" bench --shape micro,toy,llama,lstm --steps 2 --json b.json >out 2>err || fail "bench: exit code $?: $(cat err)"
 for shape in micro toy llama lstm; do

@@ -1,13 +1,7 @@
 # ctest: full
 # tapehead compare: its outputs agree, an interrupt reports what is finished, bad input ends with exit code 2, a message,
 # and nothing written.
-set -u
-tapehead=${TAPEHEAD:?the command}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+. "$(dirname "$0")/lib.sh"
 
 run() { "$tapehead" compare "$@" >out 2>err; }
 small="--distance 2,6 --steps 10 --seeds 2 --batch 4 --width 8"

@@ -1,12 +1,6 @@
 # ctest: full
 # tapehead demo: a short one writes the whole report; bad input.
-set -u
-tapehead=${TAPEHEAD:?the command}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+. "$(dirname "$0")/lib.sh"
 
 "$tapehead" demo --seeds 1 --steps 20 >out 2>err || fail "exit code $?: $(cat err)"
 [ ! -s err ] || fail "stderr is no terminal, yet it got: $(head -n 3 err)"

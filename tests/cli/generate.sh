@@ -1,15 +1,9 @@
 # ctest: full
 # tapehead generate: a text that was learnt by heart comes back, token by token; samples; where it ends; JSON; bad input
 # ends with exit code 2 and a message.
-set -u
-tapehead=${TAPEHEAD:?the command}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
+. "$(dirname "$0")/lib.sh"
 # Whatever the locale: the system may have none but C.
 characters() { LC_ALL=C.UTF-8 wc -m <out; }
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
 line='Le café est là, le thé aussi. '
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do printf '%s\n' "$line"; done >text.txt

@@ -1,13 +1,7 @@
 # ctest: quick
 # tapehead inspect: what a checkpoint of `train` holds, the attention of a text, files of others, bad input.
-set -u
-tapehead=${TAPEHEAD:?the command}
+. "$(dirname "$0")/lib.sh"
 source=${TAPEHEAD_SOURCE:?the source folder}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 inspect() { "$tapehead" inspect "$@" >out 2>err; }
 # A command that must be refused: exit code 2, nothing on stdout, and a message that holds the first argument.
 refused() {

@@ -1,12 +1,6 @@
 # ctest: quick
 # tapehead saturate: its outputs agree, bad input ends with exit code 2, a message, and nothing written.
-set -u
-tapehead=${TAPEHEAD:?the command}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+. "$(dirname "$0")/lib.sh"
 
 run() { "$tapehead" saturate "$@" >out 2>err; }
 small="--dk 4,64 --keys 2,8 --samples 20"

@@ -1,13 +1,7 @@
 # ctest: full
 # tapehead train: its outputs agree, threads change nothing, lost runs say why, bad input ends with exit code 2, a
 # message, and nothing written; Ctrl-C keeps what was done.
-set -u
-tapehead=${TAPEHEAD:?the command}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+. "$(dirname "$0")/lib.sh"
 
 run() { "$tapehead" train "$@" >out 2>err; }
 small="--layers 1 --heads 2 --d-model 16 --seq 8 --batch 4"

@@ -1,13 +1,7 @@
 # ctest: full
 # tapehead train --out: killed (-9) twenty times at random moments and resumed each time, a run ends with the bytes of
 # the run that was left alone: weights, moments, best checkpoint, losses.
-set -u
-tapehead=${TAPEHEAD:?the command}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+. "$(dirname "$0")/lib.sh"
 
 # A checkpoint every few steps: many of the kills fall into one.
 options="--task copy --layers 2 --heads 2 --d-model 24 --seq 9 --batch 4 --accumulate 2 --dropout 0.1 --schedule cosine

@@ -2,14 +2,8 @@
 # tapehead train --resume: for every kind of model, and for options that a run may have, a run in three parts, with other
 # intervals of evaluation and other numbers of threads in each, has the losses, weights and moments of a run in one part
 # that never evaluates. And the same bits at 1, 2, 3, 4 and 8 threads.
-set -u
-tapehead=${TAPEHEAD:?the command}
+. "$(dirname "$0")/lib.sh"
 source=${TAPEHEAD_SOURCE:?the project}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
 run() { "$tapehead" train "$@" >out 2>err; }
 losses() { grep '"loss"' "$1" | sed 's/, "tokens_per_second.*//'; }

@@ -1,14 +1,8 @@
 # ctest: full
 # tapehead train --out: what a run's folder holds, resuming and its refusals, --force, signals, a full disk, presets,
 # configuration files, texts of several files, the same bits at any number of threads.
-set -u
-tapehead=${TAPEHEAD:?the command}
+. "$(dirname "$0")/lib.sh"
 source=${TAPEHEAD_SOURCE:?the project}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
 run() { "$tapehead" train "$@" >out 2>err; }
 small="--layers 1 --heads 2 --d-model 16 --seq 8 --batch 4 --dropout 0.1"
